@@ -1,0 +1,147 @@
+"""Inference: batch normalisation folded into the map, for the layer and for a whole network."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import fuse_linear_bn_eval
+
+from nrs.core import choose as rules
+from nrs.core.subspace_map import check_input, dense_weight, subspace_map
+
+
+def folded_stage(
+    weight: Tensor, bias: Tensor | None, norm: nn.Module | None
+) -> tuple[Tensor, Tensor]:
+    """Fold a batch normalisation in its eval mode into the kernel and bias before it."""
+    kernel = weight.detach().clone()
+    shift = torch.zeros_like(kernel[:, 0, 0, 0]) if bias is None else bias.detach().clone()
+    if isinstance(norm, nn.BatchNorm1d):
+        if norm.running_mean is None or norm.running_var is None:
+            raise ValueError(
+                "a normalisation without running statistics cannot be folded: it depends on the "
+                "batch; train with track_running_stats=True"
+            )
+        scale = torch.rsqrt(norm.running_var + norm.eps)
+        if norm.affine:
+            scale = scale * norm.weight.detach()
+        shift = (shift - norm.running_mean) * scale
+        if norm.affine:
+            shift = shift + norm.bias.detach()
+        kernel *= scale.view(-1, 1, 1, 1)
+    return kernel, shift
+
+
+class FoldedNRS(nn.Module):
+    """The NRS layer for inference: one linear map (two at depth 2), then the activation.
+
+    Made by :meth:`nrs.NRS.fold`. It has no parameters, only buffers, and gives the numbers of the
+    layer in eval mode. Where the full (C, d) matrix is small it is made once and kept.
+
+    **Shape** input ``(..., in_features)``, output ``(..., out_features)``.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        indices: Sequence[Tensor],
+        stages: Sequence[tuple[Tensor, Tensor]],
+        activation: str | None,
+        formulation: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = stages[-1][1].shape[0]
+        self.activation = activation
+        self.formulation = formulation
+        self.depth = len(stages)
+        features = in_features
+        for number, (index, (weight, bias)) in enumerate(zip(indices, stages, strict=True)):
+            n_per = weight.shape[1]
+            kernels = weight.view(self.out_features // n_per, 1, n_per, -1)
+            # The nine windows of the first of two stages share one kernel.
+            windows = index.shape[0] // kernels.shape[0]
+            kernels = kernels.expand(-1, windows, -1, -1).flatten(0, 1).contiguous()
+            shift = bias.view(-1, 1, n_per).expand(-1, windows, -1).reshape(-1)
+            self.register_buffer(f"index{number}", index.clone())
+            self.register_buffer(f"weight{number}", kernels)
+            self.register_buffer(f"bias{number}", shift.clone())
+            matrix = None
+            if _keeps_matrix(formulation, features, kernels):
+                matrix = dense_weight(index, kernels, features)
+            self.register_buffer(f"matrix{number}", matrix, persistent=False)
+            features = shift.shape[0]
+        self.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        check_input(x, self.in_features)
+        h = x.reshape(-1, self.in_features)
+        for number in range(self.depth):
+            h = self._map(h, number)
+            if self.activation == "relu":
+                h = F.relu(h, inplace=True)
+            elif self.activation == "sigmoid":
+                h = torch.sigmoid(h)
+        return h.view(*x.shape[:-1], self.out_features)
+
+    def _map(self, h: Tensor, number: int) -> Tensor:
+        weight = self.get_buffer(f"weight{number}")
+        bias = self.get_buffer(f"bias{number}")
+        matrix = getattr(self, f"matrix{number}")
+        formulation = self.formulation
+        if formulation == "auto":
+            on_cpu = h.device.type == "cpu"
+            formulation = rules.choose(
+                h.shape[1], weight.shape, rules.batch_size(h), on_cpu=on_cpu, folded=True
+            )
+        if formulation == "dense" and matrix is not None:
+            return F.linear(h, matrix, bias)
+        index = self.get_buffer(f"index{number}")
+        return subspace_map(h, index, weight, bias, formulation=formulation)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, out_features={self.out_features}"
+
+
+def _keeps_matrix(formulation: str, features: int, weight: Tensor) -> bool:
+    if formulation != "auto":
+        return formulation == "dense"
+    return rules.choose(features, weight.shape, rules.FEW_ROWS, folded=True) == "dense"
+
+
+def fold(module: nn.Module) -> nn.Module:
+    """Copy a network for inference, with every NRS layer and every Linear + BatchNorm1d folded.
+
+    Pairs are found inside ``nn.Sequential``; everything else is copied as it is. The copy is in
+    eval mode and gives the outputs of the original in eval mode.
+
+    Examples
+    --------
+    >>> from nrs import NRS
+    >>> network = nn.Sequential(NRS(8, n_mul=2), nn.Linear(16, 4), nn.BatchNorm1d(4)).eval()
+    >>> x = torch.randn(5, 8)
+    >>> torch.allclose(fold(network)(x), network(x), atol=1e-5)
+    True
+    """
+    return _fold(copy.deepcopy(module).eval())
+
+
+def _fold(module: nn.Module) -> nn.Module:
+    from nrs.core.layer import NRS  # the layer offers fold() itself
+
+    if isinstance(module, NRS):
+        return module.fold()
+    for name, child in module.named_children():
+        setattr(module, name, _fold(child))
+    if isinstance(module, nn.Sequential):
+        children = list(module.children())
+        for position in range(len(children) - 1):
+            first, second = children[position], children[position + 1]
+            if type(first) is nn.Linear and type(second) is nn.BatchNorm1d:
+                module[position] = fuse_linear_bn_eval(first, second)
+                module[position + 1] = nn.Identity()
+    return module

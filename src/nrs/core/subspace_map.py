@@ -1,0 +1,227 @@
+"""The aggregation step as one function: many small linear maps, each on its own features.
+
+Everything in the package that reads random subspaces calls :func:`subspace_map`. The grouped
+convolution of the paper is one of four formulations of it; all give the same numbers.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nrs.core import choose as rules
+
+FORMULATIONS = ("conv", "dense", "bag", "blocks")
+
+
+def subspace_map(
+    x: Tensor,
+    index: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    formulation: str = "auto",
+) -> Tensor:
+    """Apply G linear maps, each to the F features it reads.
+
+    Output g·O + o of a row is ``sum_f weight[g, o, f] * x[index[g, f]] + bias[g·O + o]``.
+
+    **Shape**
+
+    - x: ``(..., d)``
+    - index: ``(G, F)`` int64, which F features each of the G groups reads
+    - weight: ``(G, O, F)``, the O outputs of each group
+    - bias: ``(G·O,)`` or None
+    - output: ``(..., G·O)``; its memory may be laid out feature by feature
+
+    With a member axis: x ``(B, K, d)``, index ``(K, G, F)``, weight ``(K, G, O, F)``, bias
+    ``(K, G·O)``, output ``(B, K, G·O)``: member k of an ensemble maps ``x[:, k]``.
+
+    Parameters
+    ----------
+    formulation : {"auto", "conv", "dense", "bag", "blocks"}
+        - ``"conv"``: gather the cells, then a grouped convolution (the paper, the reference);
+        - ``"dense"``: scatter the weights into a (G·O, d) matrix, then one matrix product;
+        - ``"bag"``: a weighted embedding bag over the transposed input, for O = 1;
+        - ``"blocks"``: gather the cells, then one small matrix product a group;
+        - ``"auto"``: chosen by shape, batch and device (:mod:`nrs.core.choose`).
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, an unknown formulation, or one that does not apply.
+    TypeError
+        Input that is not floating point, or of another dtype than the weights.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[1.0, 2.0, 3.0]])
+    >>> index = torch.tensor([[0, 1], [2, 0]])             # two subspaces of two features
+    >>> weight = torch.tensor([[[1.0, 1.0]], [[1.0, -1.0]]])  # one output each
+    >>> subspace_map(x, index, weight).tolist()
+    [[3.0, 2.0]]
+    """
+    check_formulation(formulation)
+    _check(x, index, weight, bias)
+    if index.dim() == 3:
+        return _member_map(x, index, weight, bias, formulation)
+    rows = x.reshape(-1, x.shape[-1])
+    groups, outputs, _ = weight.shape
+    if formulation == "auto":
+        formulation = rules.choose(
+            x.shape[-1], weight.shape, rules.batch_size(rows), on_cpu=x.device.type == "cpu"
+        )
+    result = _MAPS[formulation](rows, index, weight, bias)
+    return result.view(*x.shape[:-1], groups * outputs)
+
+
+def check_formulation(formulation: str) -> None:
+    """Refuse a formulation that does not exist."""
+    if formulation != "auto" and formulation not in FORMULATIONS:
+        raise ValueError(
+            f"formulation must be 'auto' or one of {FORMULATIONS}, however: "
+            f"formulation={formulation!r}"
+        )
+
+
+def check_input(x: Tensor, in_features: int) -> None:
+    """Refuse anything but a floating-point tensor whose last dimension is `in_features`."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"the input must be a torch.Tensor, however: {type(x).__name__}")
+    if not x.is_floating_point():
+        raise TypeError(
+            f"the input must be floating point, however: dtype={x.dtype}; convert it with x.float()"
+        )
+    if x.dim() == 0 or x.shape[-1] != in_features:
+        raise ValueError(
+            f"the last dimension of the input must be the number of features {in_features}, "
+            f"however: input shape {tuple(x.shape)}"
+        )
+
+
+def dense_weight(index: Tensor, weight: Tensor, features: int) -> Tensor:
+    """Scatter subspace weights into one matrix, accumulating features that are read twice.
+
+    **Shape** index ``(..., G, F)``, weight ``(..., G, O, F)``, result ``(..., G·O, features)``.
+
+    Examples
+    --------
+    >>> dense_weight(torch.tensor([[2, 0, 2]]), torch.tensor([[[1.0, 5.0, 2.0]]]), 3).tolist()
+    [[5.0, 0.0, 3.0]]
+    """
+    zeros = weight.new_zeros(*weight.shape[:-1], features)
+    full = zeros.scatter_add(-1, index.unsqueeze(-2).expand_as(weight), weight)
+    return full.flatten(-3, -2)
+
+
+def _conv(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    groups, outputs, subspace = weight.shape
+    cells = x.index_select(1, index.reshape(-1)).view(x.shape[0], groups, subspace, 1)
+    kernels = weight.reshape(groups * outputs, 1, subspace, 1)
+    return F.conv2d(cells, kernels, bias, groups=groups).flatten(1)
+
+
+def _dense(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return F.linear(x, dense_weight(index, weight, x.shape[1]), bias)
+
+
+def _bag(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    groups, outputs, _ = weight.shape
+    if outputs != 1:
+        raise ValueError(
+            "formulation='bag' computes one output a subspace, however: "
+            f"{outputs} outputs (n_per={outputs}); use formulation='blocks'"
+        )
+    # An embedding bag has no autocast rule, so it keeps the dtype of the weights.
+    with torch.autocast(x.device.type, enabled=False):
+        by_feature = x.to(weight.dtype).t().contiguous()
+        result = F.embedding_bag(
+            index, by_feature, mode="sum", per_sample_weights=weight.view(groups, -1)
+        )
+        if bias is not None:
+            result = result.add_(bias.unsqueeze(1))
+    return result.t()
+
+
+def _blocks(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    groups, outputs, subspace = weight.shape
+    batch = x.shape[0]
+    flat = index.reshape(-1)
+    if rules.batch_size(x) < rules.FEW_ROWS:
+        cells = x.index_select(1, flat).view(batch, groups, subspace)
+        if outputs == 1:
+            result = (cells * weight.view(groups, subspace)).sum(2)
+        else:
+            by_group = torch.bmm(cells.transpose(0, 1), weight.transpose(1, 2))
+            result = by_group.transpose(0, 1).reshape(batch, groups * outputs)
+        return result if bias is None else result + bias
+    cells = x.t().contiguous().index_select(0, flat).view(groups, subspace, batch)
+    if bias is None:
+        result = torch.bmm(weight, cells)
+    else:
+        result = torch.baddbmm(bias.view(groups, outputs, 1), weight, cells)
+    return result.view(groups * outputs, batch).t()
+
+
+_MAPS = {"conv": _conv, "dense": _dense, "bag": _bag, "blocks": _blocks}
+
+
+def _member_map(
+    x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None, formulation: str
+) -> Tensor:
+    """K maps side by side: dense as one batched product, the rest as one map of K·G groups."""
+    members, groups, outputs, _ = weight.shape
+    batch, _, features = x.shape
+    if formulation == "auto":
+        formulation = rules.choose(
+            features, weight.shape[1:], rules.batch_size(x), on_cpu=x.device.type == "cpu"
+        )
+    if formulation == "dense":
+        matrices = dense_weight(index, weight, features).transpose(1, 2)
+        by_member = x.transpose(0, 1)
+        if bias is None:
+            result = torch.bmm(by_member, matrices)
+        else:
+            result = torch.baddbmm(bias.unsqueeze(1), by_member, matrices)
+        return result.transpose(0, 1)
+    offsets = torch.arange(members, device=index.device).view(members, 1, 1) * features
+    result = _MAPS[formulation](
+        x.reshape(batch, members * features),
+        (index + offsets).flatten(0, 1),
+        weight.flatten(0, 1),
+        None if bias is None else bias.reshape(-1),
+    )
+    return result.view(batch, members, groups * outputs)
+
+
+def _check(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    if index.dim() not in (2, 3) or weight.dim() != index.dim() + 1:
+        raise ValueError(
+            "index must be (G, F) with weight (G, O, F), or (K, G, F) with (K, G, O, F), however: "
+            f"index {tuple(index.shape)}, weight {tuple(weight.shape)}"
+        )
+    if index.shape != weight.shape[:-2] + weight.shape[-1:]:
+        raise ValueError(
+            "index and weight must agree on the number of subspaces and their size, however: "
+            f"index {tuple(index.shape)}, weight {tuple(weight.shape)}"
+        )
+    if index.dtype != torch.int64:
+        raise TypeError(f"index must be int64, however: dtype={index.dtype}; use index.long()")
+    check_input(x, x.shape[-1] if isinstance(x, Tensor) and x.dim() else 1)
+    if index.dim() == 3 and (x.dim() != 3 or x.shape[1] != index.shape[0]):
+        raise ValueError(
+            f"with {index.shape[0]} members the input must be (B, {index.shape[0]}, d), however: "
+            f"input shape {tuple(x.shape)}"
+        )
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"input and weights must have one dtype, however: input {x.dtype}, weights "
+            f"{weight.dtype}; convert one with .to(...)"
+        )
+    expected = (*weight.shape[:-3], weight.shape[-3] * weight.shape[-2])
+    if bias is not None and bias.shape != expected:
+        raise ValueError(
+            f"bias must have the shape {tuple(expected)} of the outputs, however: "
+            f"{tuple(bias.shape)}"
+        )

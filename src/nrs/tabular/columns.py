@@ -1,0 +1,290 @@
+"""One column of a table, from any library, as a NumPy array.
+
+A column has one of five kinds, and one layout for each kind:
+
+========  =====================================================  =========
+kind      ``values``                                             missing
+========  =====================================================  =========
+number    integers or floats                                     NaN
+boolean   bool, or floats 0 and 1                                NaN
+duration  float64 seconds                                        NaN
+date      ``datetime64[us]`` (UTC where a time zone is known)    NaT
+category  int32 codes into the sorted texts in ``levels``        -1
+========  =====================================================  =========
+
+This module reads Python objects and NumPy arrays; ``frame_columns`` reads the frame libraries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Literal
+from uuid import UUID
+
+import numpy as np
+
+Kind = Literal["number", "boolean", "duration", "date", "category"]
+
+PLURAL: dict[str, str] = {
+    "number": "numbers",
+    "boolean": "booleans",
+    "duration": "durations",
+    "date": "dates",
+    "category": "categories",
+}
+_DECIMAL_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+
+
+@dataclass(frozen=True)
+class Column:
+    """The cells of one column; the module's table says what ``values`` holds for each kind."""
+
+    kind: Kind
+    values: np.ndarray
+    levels: tuple[str, ...] = ()
+
+    def missing(self) -> np.ndarray:
+        """Boolean mask of the missing cells, shape (n_rows,)."""
+        if self.kind == "category":
+            return self.values < 0
+        if self.kind == "date":
+            return np.isnat(self.values)
+        if self.values.dtype.kind == "f":
+            return np.isnan(self.values)
+        return np.zeros(len(self.values), dtype=bool)
+
+
+def level_text(value: Any) -> str:
+    """The text by which a category is known: ``1``, ``1.0`` and ``"1"`` are one category.
+
+    Integral floats lose their point because an integer column with a missing cell turns into
+    floats; other floats take the shortest text that reads back as the same value.
+
+    Examples
+    --------
+    >>> [level_text(value) for value in (1, 1.0, "1", 2.5, True, b"Rome")]
+    ['1', '1', '1', '2.5', 'True', 'Rome']
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, (float, np.floating, Decimal)):
+        if value == value and abs(value) != float("inf") and value == int(value):
+            return str(int(value))
+        return repr(float(value)) if isinstance(value, (float, Decimal)) else str(value)
+    if isinstance(value, (np.datetime64, date)) and not isinstance(value, datetime):
+        return str(value)
+    return value.isoformat() if isinstance(value, (datetime, time)) else str(value)
+
+
+def factor(codes: np.ndarray, labels: Sequence[Any]) -> Column:
+    """Category column from codes into `labels`; a negative code and the label None are missing.
+
+    Examples
+    --------
+    >>> factor(np.array([0, 1, -1, 2]), ["b", "a", "b"])
+    Column(kind='category', values=array([ 1,  0, -1,  1], dtype=int32), levels=('a', 'b'))
+    """
+    texts = [None if label is None else level_text(label) for label in labels]
+    levels = sorted({text for text in texts if text is not None})
+    place: dict[str | None, int] = {text: index for index, text in enumerate(levels)}
+    # The last slot answers for code -1.
+    table = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int32)
+    return Column("category", table[np.maximum(codes, -1)], tuple(levels))
+
+
+def _cell_kind(cell_type: type) -> str:
+    """Kind of the cells of one Python type: a kind, ``"text"``, ``"label"`` or ``"missing"``."""
+    # NaT is a datetime and np.timedelta64 an integer, so the order of the questions matters.
+    if cell_type is type(None) or cell_type.__name__ in ("NAType", "NaTType", "MaskedConstant"):
+        return "missing"
+    for kind, types in (
+        ("text", (str, bytes)),
+        ("boolean", (bool, np.bool_)),
+        ("duration", (timedelta, np.timedelta64)),
+        ("date", (date, np.datetime64)),
+        ("label", (UUID, time)),
+    ):
+        if issubclass(cell_type, types):
+            return kind
+    if issubclass(cell_type, (complex, np.complexfloating)):
+        raise ValueError("Complex data not supported: a cell holds a complex number")
+    if issubclass(cell_type, (Real, Decimal)):
+        return "number"
+    if cell_type.__name__ in ("Period", "Interval"):
+        return "label"
+    raise TypeError(
+        f"argument must be a string or a number, not {cell_type.__name__!r}: turn each "
+        "cell into a number, a string, a boolean or a date first"
+    )
+
+
+def read_cells(cells: list[Any], *, as_category: bool = False) -> Column:
+    """Column of Python objects, its kind found from the types of the cells that are not missing.
+
+    One kind of cell gives that kind; booleans among numbers count as 0 and 1; any other mixture,
+    such as numbers and strings, is a category column of the cells' texts.
+
+    Parameters
+    ----------
+    cells : list
+        None, NaN, ``pandas.NA`` and NaT are missing.
+    as_category : bool
+        Read a category column whatever the cells are.
+
+    Raises
+    ------
+    TypeError
+        If a cell is neither text, number, boolean, date nor duration (a dict, a list, ...).
+    ValueError
+        If a cell is complex, or an integer beyond float64's range.
+
+    Examples
+    --------
+    >>> read_cells([1, 2.5, None]).values
+    array([1. , 2.5, nan])
+    >>> read_cells(["b", 1, None]).levels
+    ('1', 'b')
+    """
+    kind_of = {cell_type: _cell_kind(cell_type) for cell_type in set(map(type, cells))}
+    kinds = set(kind_of.values()) - {"missing"}
+    if "number" in kinds and (len(kinds) > 1 or as_category):
+        # A NaN is how many libraries write a missing string or boolean.
+        cells = [
+            None if kind_of[type(cell)] == "number" and cell != cell else cell for cell in cells
+        ]
+        kind_of = {cell_type: _cell_kind(cell_type) for cell_type in set(map(type, cells))}
+        kinds = set(kind_of.values()) - {"missing"}
+    if "missing" in kind_of.values():
+        cells = [None if kind_of[type(cell)] == "missing" else cell for cell in cells]
+    if not kinds:
+        return Column("number", np.full(len(cells), np.nan))
+    if kinds <= {"number", "boolean"} and not as_category:
+        try:
+            numbers = np.array(cells, dtype=np.float64)
+        except OverflowError:
+            raise ValueError(
+                "an integer is beyond float64's range, so it would be infinite: rescale it"
+            ) from None
+        return Column("boolean" if kinds == {"boolean"} else "number", numbers)
+    if kinds == {"date"}:
+        dates = np.array([_utc(cell) for cell in cells], dtype="datetime64[us]")
+        return read_array(dates, as_category=as_category)
+    if kinds == {"duration"}:
+        return read_array(np.array(cells, dtype="timedelta64[us]"), as_category=as_category)
+    if not kinds <= {"text"}:
+        # 1, 1.0 and True are one key of a dictionary, so such cells are told apart by text.
+        cells = [None if _is_nat(cell) else level_text(cell) for cell in cells]
+    place: dict[Any, int] = {}
+    codes = [place.setdefault(cell, len(place)) for cell in cells]
+    return factor(np.array(codes, dtype=np.int64), list(place))
+
+
+def _utc(cell: Any) -> Any:
+    if isinstance(cell, datetime) and cell.tzinfo is not None:
+        return cell.astimezone(UTC).replace(tzinfo=None)
+    return cell
+
+
+def _is_nat(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, (np.datetime64, np.timedelta64)) and np.isnat(cell))
+
+
+def read_array(values: np.ndarray, *, as_category: bool = False) -> Column:
+    """Column of a one-dimensional NumPy array of any dtype; numeric arrays are not copied.
+
+    Examples
+    --------
+    >>> read_array(np.array(["2024-01-31"], dtype="datetime64[D]")).kind
+    'date'
+    """
+    code = values.dtype.kind
+    if code in "OUST":
+        return read_cells(values.tolist(), as_category=as_category)
+    if code == "c":
+        raise ValueError("Complex data not supported: split it into real and imaginary columns")
+    if code == "b":
+        column = Column("boolean", values)
+    elif code in "iuf":
+        column = Column("number", values)
+    elif code == "M":
+        column = Column("date", values.astype("datetime64[us]", copy=False))
+    elif code == "m":
+        column = Column("duration", values / np.timedelta64(1, "s"))
+    else:
+        raise TypeError(f"a column of dtype {values.dtype} cannot be read as numbers or strings")
+    return to_category(column) if as_category else column
+
+
+def to_category(column: Column) -> Column:
+    """The column's cells as categories, by the rule of :func:`level_text`.
+
+    Examples
+    --------
+    >>> to_category(Column("number", np.array([2.0, np.nan, 1.0]))).levels
+    ('1', '2')
+    """
+    if column.kind == "category":
+        return column
+    missing = column.missing()
+    present, values = ~missing, column.values
+    if column.kind == "boolean":
+        values = np.where(missing, 0, values).astype(bool)
+    labels, places = np.unique(values[present], return_inverse=True)
+    codes = np.full(len(values), -1, dtype=np.int64)
+    codes[present] = places
+    return factor(codes, labels.tolist() if column.kind == "date" else list(labels))
+
+
+def convert(column: Column, kind: Kind, label: str) -> Column:
+    """`column` read as the kind the encoder was fitted on.
+
+    A column that is all missing fits any kind; anything can be a category; booleans can be
+    numbers; numbers that are all 0 or 1 can be booleans; texts can be numbers when every one of
+    them is a decimal number such as ``"-1.5e3"``.
+
+    Raises
+    ------
+    ValueError
+        If the cells cannot be read as `kind`; names the column, the kind expected and a cell.
+    """
+    if column.kind == kind:
+        return column
+    if kind == "category":
+        return to_category(column)
+    missing = column.missing()
+    if missing.all():
+        if kind == "date":
+            return Column(kind, np.full(len(missing), "NaT", dtype="datetime64[us]"))
+        return Column(kind, np.full(len(missing), np.nan))
+    wrong = ~missing
+    if column.kind == "boolean" and kind == "number":
+        return Column(kind, column.values)
+    if column.kind == "number" and kind == "boolean":
+        wrong &= (column.values != 0) & (column.values != 1)
+        if not wrong.any():
+            return Column(kind, column.values)
+    if column.kind == "category" and kind == "number":
+        numbers = np.array([*map(_parse, column.levels), np.nan])[column.values]
+        wrong &= np.isnan(numbers)
+        if not wrong.any():
+            return Column(kind, numbers)
+    row = int(np.argmax(wrong))
+    cell = column.values[row]
+    found = column.levels[cell] if column.kind == "category" else cell.item()
+    raise ValueError(
+        f"{label} held {PLURAL[kind]} when the encoder was fitted, but now holds "
+        f"{PLURAL[column.kind]} (row {row}: {found!r}): convert it to {PLURAL[kind]}, or fit again"
+    )
+
+
+def _parse(text: str) -> float:
+    """The finite decimal number that `text` is, else NaN."""
+    number = float(text) if _DECIMAL_NUMBER.fullmatch(text) else np.nan
+    return number if abs(number) < np.inf else np.nan

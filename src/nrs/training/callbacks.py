@@ -1,0 +1,185 @@
+"""Small objects that the training loop calls at fixed moments."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from typing import Any
+
+from nrs.training.state import TrainState
+
+logger = logging.getLogger("nrs.training")
+
+
+class Callback:
+    """Base of all callbacks: every method does nothing.
+
+    A method gets the `TrainState`; setting ``state.stop = True`` ends training after the
+    present epoch. `on_train_end` is called even if training fails.
+
+    Examples
+    --------
+    >>> class StopWhenGood(Callback):
+    ...     def on_epoch_end(self, state):
+    ...         state.stop = state.metrics["score"] > 0.9
+    """
+
+    def on_train_begin(self, state: TrainState) -> None:
+        """Before the first epoch of this process."""
+
+    def on_epoch_begin(self, state: TrainState) -> None:
+        """Before the first batch of an epoch."""
+
+    def on_step_end(self, state: TrainState) -> None:
+        """After every optimizer step; the loop skips callbacks that do not define it."""
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        """After an epoch, its evaluation and its row of the history."""
+
+    def on_train_end(self, state: TrainState) -> None:
+        """After the last epoch, or when training fails."""
+
+
+class Progress(Callback):
+    """Show how far training is.
+
+    On a terminal: a progress bar on stderr (rich), or, without rich, a log line an epoch.
+    Elsewhere: silence, or a log line an epoch with ``verbose`` of at least 2. Log lines go to
+    the logger ``nrs.training`` at level INFO.
+
+    Parameters
+    ----------
+    verbose : int
+        0 for silence, 1 for a bar on a terminal, 2 for log lines where there is no terminal.
+    """
+
+    def __init__(self, verbose: int = 1) -> None:
+        self.verbose = verbose
+        self._bar: Any = None
+        self._task: Any = None
+        self._logs = False
+        self._shown_at = 0.0
+
+    def on_train_begin(self, state: TrainState) -> None:
+        on_terminal = sys.stderr is not None and sys.stderr.isatty()
+        if self.verbose >= 1 and on_terminal:
+            self._bar = _rich_bar()
+        self._logs = self._bar is None and self.verbose >= (1 if on_terminal else 2)
+        if self._bar is not None:
+            total = state.settings.epochs
+            self._task = self._bar.add_task("", total=total, completed=state.epoch)
+            self._bar.start()
+
+    def on_step_end(self, state: TrainState) -> None:
+        if self._bar is None or not state.steps_per_epoch:
+            return
+        # A bar that moves ten times a second is smooth; moving it at every step costs.
+        if time.monotonic() - self._shown_at > 0.1:
+            self._shown_at = time.monotonic()
+            part = min(1.0, state.step_in_epoch / state.steps_per_epoch)
+            self._bar.update(self._task, completed=state.epoch + part)
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        if self._bar is None and not self._logs:
+            return
+        row = state.history.rows[-1]
+        shown = {k: v for k, v in row.items() if k not in ("epoch", "lr", "seconds")}
+        text = "  ".join(f"{name} {value:.4g}" for name, value in shown.items())
+        if self._bar is not None:
+            self._bar.update(self._task, completed=state.epoch + 1, description=text)
+        else:
+            epochs, seconds = state.settings.epochs, row["seconds"]
+            logger.info("epoch %d of %d  %s  (%.2f s)", state.epoch + 1, epochs, text, seconds)
+
+    def on_train_end(self, state: TrainState) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        # A finished callback can be copied and pickled with its estimator.
+        self._bar = self._task = None
+
+
+def _rich_bar() -> Any:
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+    except ImportError:
+        return None
+    return RichProgress(
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+class TensorBoard(Callback):
+    """Write the columns of the history as TensorBoard scalars.
+
+    Parameters
+    ----------
+    log_dir : path
+        Where the event files go.
+
+    Raises
+    ------
+    ImportError
+        When training begins, if tensorboard is not installed.
+    """
+
+    def __init__(self, log_dir: str | os.PathLike[str]) -> None:
+        self.log_dir = log_dir
+        self._writer: Any = None
+
+    def on_train_begin(self, state: TrainState) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise ImportError(
+                "the TensorBoard callback needs tensorboard, which is not installed; "
+                "run: pip install 'neural-random-subspace[tensorboard]'"
+            ) from None
+        # A resumed run repeats the epochs after its checkpoint: purge what was written of them.
+        self._writer = SummaryWriter(os.fspath(self.log_dir), purge_step=state.epoch or None)
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        for name, value in state.history.rows[-1].items():
+            if name != "epoch":
+                self._writer.add_scalar(name, value, state.epoch)
+
+    def on_train_end(self, state: TrainState) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
+
+
+class TimeLimit(Callback):
+    """Stop when the next epoch would pass a time limit.
+
+    The next epoch is taken to last as long as the mean of those so far. At least one epoch is
+    trained. The epochs before a resumed checkpoint count.
+
+    Parameters
+    ----------
+    seconds : float
+        The limit, more than 0.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._begin = 0.0
+
+    def on_train_begin(self, state: TrainState) -> None:
+        if not self.seconds > 0:
+            raise ValueError(f"seconds must be more than 0, however: seconds={self.seconds}")
+        before = sum(state.history["seconds"]) if len(state.history) else 0.0
+        self._begin = time.monotonic() - before
+
+    def on_epoch_end(self, state: TrainState) -> None:
+        elapsed = time.monotonic() - self._begin
+        if elapsed + elapsed / len(state.history) > self.seconds:
+            state.stop = True

@@ -1,0 +1,260 @@
+"""Checkpoints: a run that was killed and started again ends with the same bits.
+
+After every epoch everything that decides the rest of the run goes to one file: weights, optimizer
+state, moving average, best weights so far, history, and the states of the random generators. Two
+files take turns, so that the epoch before is still there should the newest be damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nrs.training.files import (
+    ModelFile,
+    ModelFileError,
+    read_model,
+    temporary_prefix,
+    write_model,
+)
+from nrs.training.history import History
+from nrs.training.state import TrainState
+from nrs.training.weights import live_tensors, put_weights
+
+logger = logging.getLogger("nrs.training")
+
+_KIND = "checkpoint"
+_NAMES = ("checkpoint-0.safetensors", "checkpoint-1.safetensors")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that belongs to another run, or that is damaged beyond use."""
+
+
+class Checkpoint:
+    """Save a run after every epoch; go on from there when it is started again.
+
+    Parameters
+    ----------
+    directory : path
+        Where the checkpoint files go; created if it does not exist. A directory for a run.
+    fingerprint : mapping, optional
+        JSON values that tell this run from others, for instance a checksum of its data. The
+        settings, the shapes of all weights and the state of the generator count anyway.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from nrs.training import TrainSettings, train
+    >>> def batches(epoch, generator):
+    ...     yield torch.randn(8, 2, generator=generator)
+    >>> def fit(directory):
+    ...     module = torch.nn.Linear(2, 1)
+    ...     train(module, batches, lambda module, x: module(x).square().mean(),
+    ...           TrainSettings(epochs=3), generator=torch.Generator().manual_seed(0),
+    ...           checkpoint=Checkpoint(directory, {"data": "example"}))
+    ...     return module.weight
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     first, again = fit(directory), fit(directory)  # the second only reads
+    >>> torch.equal(first, again)
+    True
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike[str], fingerprint: Mapping[str, Any] | None = None
+    ) -> None:
+        self.directory = Path(directory)
+        self.fingerprint = dict(fingerprint or {})
+        self._identity: dict[str, Any] = {}
+
+    def restore(self, state: TrainState) -> bool:
+        """Bring ``state`` to where its run was; True if that run is complete.
+
+        Called once, before anything is drawn from the generator or trained.
+
+        Raises
+        ------
+        CheckpointError
+            If the directory holds the checkpoint of another run, or only damaged files.
+        """
+        self._identity = _identity(state, self.fingerprint)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._remove_leftovers()
+        file = self._newest()
+        if file is None:
+            return False
+        self._refuse_another_run(file.header["identity"])
+        _restore(state, file)
+        return bool(file.header["complete"])
+
+    def save(self, state: TrainState, *, complete: bool) -> None:
+        """Save ``state`` after its present epoch.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written, for instance on a full disk. The checkpoint of the
+            epoch before is as it was.
+        """
+        tensors, header = _capture(state)
+        header["identity"] = self._identity
+        header["complete"] = complete
+        path = self.directory / _NAMES[state.epoch % 2]
+        try:
+            write_model(path, tensors, header, kind=_KIND)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"the checkpoint of epoch {state.epoch} could not be written ({error.strerror}); "
+                "the one before is intact: make room and run again with the same arguments",
+                str(path),
+            ) from None
+
+    def _newest(self) -> ModelFile | None:
+        files, damages = [], []
+        for name in _NAMES:
+            path = self.directory / name
+            if not path.exists():
+                continue
+            try:
+                files.append(read_model(path, kind=_KIND))
+            except ModelFileError as error:
+                damages.append(str(error))
+        if damages and not files:
+            raise CheckpointError(
+                f"no file in {self.directory} can be used: {damages[0]}.\n"
+                "Delete the directory, or name another one, to start from the beginning."
+            )
+        for damage in damages:
+            logger.warning("going on from the checkpoint before, because %s", damage)
+        return max(files, key=lambda file: file.header["epoch"], default=None)
+
+    def _refuse_another_run(self, theirs: dict[str, Any]) -> None:
+        there, here = _flat(theirs), _flat(self._identity)
+        names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+        if not names:
+            return
+        told = [
+            f"{name} is {there.get(name, 'absent')!r} there, {here.get(name, 'absent')!r} here"
+            for name in names[:3]
+        ]
+        if len(names) > 3:
+            told.append(f"and {len(names) - 3} more differ")
+        raise CheckpointError(
+            f"the checkpoint in {self.directory} belongs to another run: {'; '.join(told)}.\n"
+            "Go on with the arguments of that run, or name another directory for this one."
+        )
+
+    def _remove_leftovers(self) -> None:
+        # A process killed while it was writing leaves its temporary file.
+        for name in _NAMES:
+            for path in self.directory.glob(f"{temporary_prefix(name)}*"):
+                path.unlink(missing_ok=True)
+
+
+def _identity(state: TrainState, fingerprint: dict[str, Any]) -> dict[str, Any]:
+    seed = hashlib.sha256(state.generator.get_state().numpy().tobytes()).hexdigest()[:16]
+    shapes = {
+        name: f"{tensor.dtype} {list(tensor.shape)}"
+        for name, tensor in live_tensors(state.module).items()
+    }
+    identity = {
+        "fingerprint": fingerprint,
+        "settings": asdict(state.settings),
+        "weights": shapes,
+        "generator": seed,
+    }
+    try:
+        # As it will be read back: JSON knows neither tuples nor NumPy's numbers.
+        plain: dict[str, Any] = json.loads(json.dumps(identity, default=_item, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"the fingerprint must hold JSON values only, however: {error}; "
+            "turn arrays into lists or checksums"
+        ) from None
+    return plain
+
+
+def _item(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is not one")
+
+
+def _flat(content: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{before}{name}."))
+        else:
+            flat[before + name] = value
+    return flat
+
+
+def _capture(state: TrainState) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    tensors = {f"module/{name}": tensor for name, tensor in live_tensors(state.module).items()}
+    if state.average is not None:
+        tensors |= {f"average/{name}": tensor for name, tensor in state.average.tensors.items()}
+    if state.best_weights is not None:
+        tensors |= {f"best/{name}": tensor for name, tensor in state.best_weights.items()}
+    for index, values in state.optimizer.state_dict()["state"].items():
+        for key, value in values.items():
+            if value is not None:
+                tensors[f"optimizer/{index}/{key}"] = torch.as_tensor(value)
+    tensors["random/order"] = state.generator.get_state()
+    tensors["random/torch"] = torch.get_rng_state()
+    if state.device.type == "cuda":
+        tensors["random/cuda"] = torch.cuda.get_rng_state(state.device)
+    header = {
+        "epoch": state.epoch,
+        "step": state.step,
+        "steps_per_epoch": state.steps_per_epoch,
+        "best_score": None if math.isnan(state.best_score) else str(state.best_score),
+        "metrics": {name: str(value) for name, value in state.metrics.items()},
+        "stop": state.stop,
+        "history": state.history.to_dict(),
+    }
+    return tensors, header
+
+
+def _restore(state: TrainState, file: ModelFile) -> None:
+    header, tensors = file.header, file.tensors
+    put_weights(state.module, _under("module", tensors))
+    if state.average is not None:
+        for name, tensor in _under("average", tensors).items():
+            state.average.tensors[name].copy_(tensor)
+    best = _under("best", tensors)
+    state.best_weights = {n: t.to(state.device) for n, t in best.items()} or None
+    optimizer_state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in _under("optimizer", tensors).items():
+        index, key = name.split("/")
+        optimizer_state.setdefault(int(index), {})[key] = tensor
+    groups = state.optimizer.state_dict()["param_groups"]
+    state.optimizer.load_state_dict({"state": optimizer_state, "param_groups": groups})
+    state.generator.set_state(tensors["random/order"])
+    torch.set_rng_state(tensors["random/torch"])
+    if state.device.type == "cuda" and "random/cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random/cuda"], state.device)
+    state.epoch = header["epoch"] + 1
+    state.step = header["step"]
+    state.steps_per_epoch = header["steps_per_epoch"]
+    state.best_score = math.nan if header["best_score"] is None else float(header["best_score"])
+    state.metrics = {name: float(value) for name, value in header["metrics"].items()}
+    state.stop = header["stop"]
+    state.history = History.from_dict(header["history"])
+
+
+def _under(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{part}/"
+    return {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}

@@ -1,0 +1,322 @@
+"""The training loop: batches in, trained weights and a history out.
+
+It knows no data type. Its callers bring three functions: ``batches`` (where data comes from),
+``step`` (what the loss of a batch is) and ``evaluate`` (how good the module is).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nrs.training.callbacks import Callback
+from nrs.training.checkpoint import Checkpoint
+from nrs.training.history import History
+from nrs.training.precision import forward_dtype, lowered_forward
+from nrs.training.settings import TrainSettings, build_optimizer, learning_rate
+from nrs.training.state import TrainState
+from nrs.training.weights import WeightAverage, copy_weights, put_weights
+
+# Reading a loss waits for the device, so losses are read this many at a time.
+_CHECK_EVERY = 64
+_OWN_COLUMNS = ("epoch", "train_loss", "lr", "seconds")
+
+
+class DivergenceError(RuntimeError):
+    """The loss or the weights became NaN or infinite."""
+
+
+def train(
+    module: nn.Module,
+    batches: Callable[[int, torch.Generator], Iterable[Any]],
+    step: Callable[[nn.Module, Any], Tensor],
+    settings: TrainSettings,
+    *,
+    generator: torch.Generator,
+    evaluate: Callable[[nn.Module], dict[str, float]] | None = None,
+    monitor: str = "score",
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+    steps_per_epoch: int | None = None,
+) -> History:
+    """Train a module in place; the same generator state gives the same bits.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Only its parameters with ``requires_grad`` are trained. Left in evaluation mode.
+    batches : callable (epoch, generator) -> iterable
+        The batches of an epoch (from 0); whatever is random in their order or content must
+        come from the generator.
+    step : callable (module, batch) -> Tensor
+        The loss of a batch: a scalar, the mean over the batch.
+    settings : TrainSettings
+        How to train.
+    generator : torch.Generator
+        On the CPU. Data order, and the randomness inside the module (dropout), come from it;
+        the global generator of torch is left as it was.
+    evaluate : callable module -> dict of str to float, optional
+        Runs after every epoch, in evaluation mode, without gradients. With it the module ends
+        with the weights of the best epoch (the first of equals); without, of the last.
+    monitor : str
+        The metric of ``evaluate`` that tells the best epoch; higher is better.
+    callbacks : sequence of Callback
+        Called in this order.
+    checkpoint : Checkpoint, optional
+        Where to save each epoch, and to go on from if it holds this run already.
+    steps_per_epoch : int, optional
+        Number of batches of an epoch. Needed by a schedule that changes within an epoch
+        if ``len`` of the batches does not tell it.
+
+    Returns
+    -------
+    History
+        A row for each epoch: epoch, train_loss (mean over its batches), metrics, lr, seconds.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to train, no batch, or an argument does not fit.
+    DivergenceError
+        If the loss or a weight becomes NaN or infinite.
+
+    Examples
+    --------
+    >>> x = torch.linspace(-1, 1, 64)[:, None]
+    >>> def batches(epoch, generator):
+    ...     return x[torch.randperm(64, generator=generator)].split(16)
+    >>> def step(module, x):
+    ...     return nn.functional.mse_loss(module(x), 2 * x + 1)
+    >>> line = nn.Linear(1, 1)
+    >>> history = train(line, batches, step, TrainSettings(epochs=60, lr=0.1),
+    ...                 generator=torch.Generator().manual_seed(0))
+    >>> round(line.weight.item(), 2), round(line.bias.item(), 2), len(history)
+    (2.0, 1.0, 60)
+    """
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    _check_arguments(parameters, settings, generator, evaluate, callbacks)
+    device = parameters[0].device
+    state = TrainState(
+        module=module,
+        settings=settings,
+        optimizer=build_optimizer(parameters, settings),
+        generator=generator,
+        device=device,
+        average=WeightAverage(module, settings.ema) if settings.ema is not None else None,
+        steps_per_epoch=steps_per_epoch,
+    )
+    dtype = forward_dtype(settings.precision, device)
+    # The loop asks on every step, so it asks only those who listen.
+    each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
+
+    with _own_randomness(device):
+        complete = checkpoint.restore(state) if checkpoint is not None else False
+        if state.epoch == 0:
+            _seed_from(generator, device)
+        begun: list[Callback] = []
+        try:
+            for callback in callbacks if not complete else ():
+                begun.append(callback)
+                callback.on_train_begin(state)
+            while not complete:
+                started = time.perf_counter()
+                module.train()
+                state.step_in_epoch = 0
+                for callback in callbacks:
+                    callback.on_epoch_begin(state)
+
+                with lowered_forward(module, dtype, device):
+                    train_loss = _train_epoch(state, batches, step, parameters, each_step)
+                _check_weights(state, parameters)
+
+                row = {"epoch": state.epoch, "train_loss": train_loss}
+                if evaluate is not None:
+                    state.metrics = _evaluate(state, evaluate, monitor)
+                    row |= state.metrics
+                row |= {"lr": state.lr, "seconds": time.perf_counter() - started}
+                state.history.append(row)
+                if settings.patience is not None and state.history.best_epoch is not None:
+                    stale = state.epoch - state.history.best_epoch
+                    state.stop = state.stop or stale >= settings.patience
+                for callback in callbacks:
+                    callback.on_epoch_end(state)
+
+                complete = state.stop or state.epoch + 1 >= settings.epochs
+                state.history.stopped_early = state.epoch + 1 < settings.epochs and complete
+                if checkpoint is not None:
+                    checkpoint.save(state, complete=complete)
+                state.epoch += 1
+        finally:
+            state.optimizer.zero_grad(set_to_none=True)
+            for callback in begun:
+                callback.on_train_end(state)
+
+    if state.best_weights is not None:
+        put_weights(module, state.best_weights)
+    elif state.average is not None:
+        state.average.put()
+    module.eval()
+    return state.history
+
+
+def _train_epoch(
+    state: TrainState,
+    batches: Callable[[int, torch.Generator], Iterable[Any]],
+    step: Callable[[nn.Module, Any], Tensor],
+    parameters: list[nn.Parameter],
+    each_step: list[Callback],
+) -> float:
+    """All steps of an epoch; returns the mean of their losses."""
+    module, settings, optimizer = state.module, state.settings, state.optimizer
+    source = batches(state.epoch, state.generator)
+    if state.steps_per_epoch is None and isinstance(source, Sized):
+        state.steps_per_epoch = len(source)
+    known = state.steps_per_epoch
+    if known is None and (settings.schedule == "cosine" or settings.warmup > 0):
+        raise ValueError(
+            f"schedule={settings.schedule!r} with warmup={settings.warmup} needs the number of "
+            "batches of an epoch, however: the batches have no length; pass steps_per_epoch"
+        )
+    unread: list[Tensor] = []
+    total = 0.0
+    for index, batch in enumerate(source):
+        # Without a known number of steps the schedule changes with epochs only.
+        position = state.epoch * known + min(index, known - 1) if known else state.epoch
+        lr = learning_rate(settings, position, known or 1)
+        if lr != state.lr or index == 0:
+            state.lr = lr
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+
+        loss = step(module, batch)
+        if loss.ndim != 0:
+            raise ValueError(
+                f"step must return a scalar loss, however: its shape is {tuple(loss.shape)}; "
+                "return the mean over the batch"
+            )
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if settings.clip_norm is not None:
+            nn.utils.clip_grad_norm_(parameters, settings.clip_norm)
+        optimizer.step()
+
+        state.loss = loss.detach()
+        state.step += 1
+        state.step_in_epoch = index + 1
+        if state.average is not None:
+            state.average.update(state.step)
+        unread.append(state.loss)
+        if len(unread) == _CHECK_EVERY:
+            total += _read_losses(unread, state)
+            unread = []
+        for callback in each_step:
+            callback.on_step_end(state)
+    if state.step_in_epoch == 0:
+        raise ValueError(
+            f"batches must give at least one batch, however: none in epoch {state.epoch}; "
+            "use a smaller batch size or more data"
+        )
+    return (total + _read_losses(unread, state)) / state.step_in_epoch
+
+
+def _evaluate(
+    state: TrainState, evaluate: Callable[[nn.Module], dict[str, float]], monitor: str
+) -> dict[str, float]:
+    """The metrics of the present weights (or their average); keeps the weights if best."""
+    state.module.eval()
+    averaged = state.average.applied() if state.average is not None else contextlib.nullcontext()
+    # Not inference_mode: tensors that a module caches there can never enter a graph again.
+    with torch.no_grad(), averaged:
+        metrics = {name: float(value) for name, value in evaluate(state.module).items()}
+        if monitor not in metrics or not metrics.keys().isdisjoint(_OWN_COLUMNS):
+            raise ValueError(
+                f"evaluate must give the monitored metric {monitor!r} and none of "
+                f"{_OWN_COLUMNS}, however: it gave {list(metrics)}; change monitor or evaluate"
+            )
+        score, best = metrics[monitor], state.best_score
+        # NaN is worse than any number.
+        if state.best_weights is None or score > best or math.isnan(best) > math.isnan(score):
+            state.best_score = score
+            state.best_weights = copy_weights(state.module)
+            state.history.best_epoch = state.epoch
+    return metrics
+
+
+@contextlib.contextmanager
+def _own_randomness(device: torch.device) -> Iterator[None]:
+    """Within the block torch's global generators are the run's own; then the caller's again."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        yield
+
+
+def _seed_from(generator: torch.Generator, device: torch.device) -> None:
+    seed = int(torch.randint(2**62, (), generator=generator))
+    # Not torch.manual_seed, which reseeds every device, forked or not.
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
+
+
+def _read_losses(losses: list[Tensor], state: TrainState) -> float:
+    """The sum of the losses of the last steps; raises if one is not finite."""
+    if not losses:
+        return 0.0
+    values = torch.stack(losses).double().tolist()
+    for index, value in enumerate(values):
+        if not math.isfinite(value):
+            step = state.step_in_epoch - len(values) + index
+            raise _diverged(f"the loss was {value} in epoch {state.epoch}, step {step}", state)
+    return math.fsum(values)
+
+
+def _check_weights(state: TrainState, parameters: list[nn.Parameter]) -> None:
+    # A last step may break the weights after a loss that was finite.
+    with torch.no_grad():
+        finite = torch.stack([parameter.isfinite().all() for parameter in parameters]).all()
+    if not finite.item():
+        raise _diverged(f"weights became NaN or infinite in epoch {state.epoch}", state)
+
+
+def _diverged(what: str, state: TrainState) -> DivergenceError:
+    clip = state.settings.clip_norm
+    return DivergenceError(
+        f"training diverged: {what} (both counted from 0). Lower lr (lr={state.settings.lr}), "
+        f"set clip_norm, for instance to 1.0 (clip_norm={clip}), or scale the inputs"
+    )
+
+
+def _check_arguments(
+    parameters: list[nn.Parameter],
+    settings: TrainSettings,
+    generator: torch.Generator,
+    evaluate: object,
+    callbacks: Sequence[Callback],
+) -> None:
+    if not parameters:
+        raise ValueError(
+            "module must have a parameter with requires_grad=True, however: it has none; "
+            "nothing can be trained"
+        )
+    if generator.device.type != "cpu":
+        raise ValueError(
+            f"generator must be on the CPU, however: it is on {str(generator.device)!r}; "
+            "make it with torch.Generator()"
+        )
+    if settings.patience is not None and evaluate is None:
+        raise ValueError(
+            f"patience={settings.patience} needs evaluate, however: evaluate=None; "
+            "pass evaluate, or patience=None"
+        )
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise ValueError(
+                f"callbacks must be instances of nrs.training.Callback, however: {callback!r}"
+            )

@@ -1,0 +1,134 @@
+"""How to train: the settings, and the learning rate and optimizer they stand for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How to train.
+
+    Parameters
+    ----------
+    epochs : int
+        Passes over the data, at least 1.
+    lr : float
+        Peak learning rate.
+    optimizer : {"adam", "adamw", "sgd"}
+        With ``weight_decay``; ``momentum`` is for "sgd" only.
+    schedule : {"constant", "cosine", "step"}
+        "cosine" falls to ``lr_final`` over all steps after the warm-up; "step" multiplies the
+        learning rate by ``step_gamma`` after every ``step_every`` epochs.
+    warmup : float
+        Fraction of all steps, from 0 to below 1, in which the learning rate rises linearly.
+    clip_norm : float, optional
+        Largest norm of the gradient of all weights together.
+    ema : float, optional
+        Decay of a moving average of the weights, which is then evaluated and kept.
+    patience : int, optional
+        Stop after so many epochs without a better score. Needs ``evaluate``.
+    precision : {"float32", "bf16", "auto"}
+        Type of the forward pass; "auto" is bf16 on CUDA devices that have it, else float32.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+
+    Examples
+    --------
+    >>> TrainSettings(epochs=10, optimizer="sgd", lr=0.1).schedule
+    'constant'
+    >>> TrainSettings(epochs=0)
+    Traceback (most recent call last):
+        ...
+    ValueError: epochs must be at least 1, however: epochs=0
+    """
+
+    epochs: int = 50
+    lr: float = 1e-3
+    optimizer: str = "adamw"
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    schedule: str = "constant"
+    warmup: float = 0.0
+    step_every: int = 20
+    step_gamma: float = 0.1
+    lr_final: float = 0.0
+    clip_norm: float | None = None
+    ema: float | None = None
+    patience: int | None = None
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        def check(name: str, holds: bool, expected: str) -> None:
+            value = getattr(self, name)
+            if not holds:
+                raise ValueError(f"{name} must be {expected}, however: {name}={value!r}")
+
+        def one_of(name: str, *choices: str) -> None:
+            check(name, getattr(self, name) in choices, f"one of {', '.join(map(repr, choices))}")
+
+        check("epochs", self.epochs >= 1, "at least 1")
+        check("lr", 0 < self.lr < math.inf, "positive and finite")
+        one_of("optimizer", "adam", "adamw", "sgd")
+        check("weight_decay", 0 <= self.weight_decay < math.inf, "at least 0 and finite")
+        check("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")
+        one_of("schedule", "constant", "cosine", "step")
+        check("warmup", 0 <= self.warmup < 1, "a fraction of all steps, at least 0 and below 1")
+        check("step_every", self.step_every >= 1, "at least 1 epoch")
+        check("step_gamma", 0 < self.step_gamma <= 1, "above 0 and at most 1")
+        check("lr_final", 0 <= self.lr_final <= self.lr, f"from 0 to lr={self.lr}")
+        clip = self.clip_norm
+        check("clip_norm", clip is None or 0 < clip < math.inf, "positive and finite, or None")
+        check("ema", self.ema is None or 0 < self.ema < 1, "between 0 and 1, or None")
+        check("patience", self.patience is None or self.patience >= 1, "at least 1, or None")
+        one_of("precision", "float32", "bf16", "auto")
+
+
+def learning_rate(settings: TrainSettings, step: int, steps_per_epoch: int) -> float:
+    """The learning rate of optimizer step 0, 1, …, in closed form.
+
+    Examples
+    --------
+    >>> settings = TrainSettings(epochs=2, lr=1.0, schedule="cosine")
+    >>> [round(learning_rate(settings, step, 2), 3) for step in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+    lr = float(settings.lr)
+    steps = settings.epochs * steps_per_epoch
+    rising = settings.warmup * steps
+    if step + 1 < rising:
+        return lr * (step + 1) / rising
+    if settings.schedule == "cosine":
+        done = max(0.0, step - rising) / (steps - rising)
+        return settings.lr_final + (lr - settings.lr_final) * (1 + math.cos(math.pi * done)) / 2
+    if settings.schedule == "step":
+        return lr * settings.step_gamma ** (step // steps_per_epoch // settings.step_every)
+    return lr
+
+
+def build_optimizer(
+    parameters: list[nn.Parameter], settings: TrainSettings
+) -> torch.optim.Optimizer:
+    """The optimizer of the settings, fused into one kernel where there is one."""
+
+    def build(fused: bool) -> torch.optim.Optimizer:
+        lr, decay = float(settings.lr), float(settings.weight_decay)
+        if settings.optimizer == "sgd":
+            momentum = float(settings.momentum)
+            return torch.optim.SGD(
+                parameters, lr, momentum=momentum, weight_decay=decay, fused=fused
+            )
+        kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
+        return kind(parameters, lr, weight_decay=decay, fused=fused)
+
+    try:
+        return build(fused=True)
+    except RuntimeError:  # No fused kernel for this device or dtype.
+        return build(fused=False)

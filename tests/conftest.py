@@ -1,0 +1,18 @@
+"""Shared set-up: one torch thread a worker, quick and repeatable property tests."""
+
+import os
+
+import torch
+from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(1)
+
+settings.register_profile(
+    "quick",
+    deadline=None,
+    derandomize=True,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -1,0 +1,47 @@
+"""Folding a whole network."""
+
+import torch
+from torch import nn
+
+from nrs import NRS
+from nrs.core import FoldedNRS, fold
+from tests.core.shapes import assert_close
+
+
+def _network():
+    return nn.Sequential(
+        NRS(12, n_mul=3),
+        nn.Linear(36, 16),
+        nn.BatchNorm1d(16),
+        nn.ReLU(),
+        nn.Sequential(nn.Linear(16, 8, bias=False), nn.BatchNorm1d(8)),
+    )
+
+
+def test_fold_gives_the_outputs_of_eval_mode_and_leaves_the_original_alone():
+    network = _network()
+    for _ in range(3):
+        network(torch.randn(20, 12) * 3)
+    network.train()
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    folded = fold(network)
+    assert network.training
+    assert not folded.training
+    for key, value in network.state_dict().items():
+        assert torch.equal(value, before[key])
+    assert isinstance(folded[0], FoldedNRS)
+    assert not [m for m in folded.modules() if isinstance(m, nn.BatchNorm1d)]
+    x = torch.randn(30, 12)
+    assert_close(folded(x), network.eval()(x))
+
+
+def test_fold_of_the_layer_itself():
+    assert isinstance(fold(NRS(4)), FoldedNRS)
+
+
+def test_inputs_of_a_folded_network_have_gradients():
+    network = _network().eval()
+    x = torch.randn(5, 12, requires_grad=True)
+    (expected,) = torch.autograd.grad(network(x).sum(), x)
+    (got,) = torch.autograd.grad(fold(network)(x).sum(), x)
+    assert_close(got, expected)

@@ -1,0 +1,206 @@
+import builtins
+import copy
+import io
+import logging
+import pickle
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from nrs.training import Callback, Progress, TensorBoard, TimeLimit, TrainSettings, train
+
+torch.set_num_threads(1)
+
+
+def run(callbacks, epochs=3, step_seconds=0.0, **settings):
+    def batches(epoch, generator):
+        return torch.randn(8, 2, generator=generator).split(4)
+
+    def step(module, x):
+        time.sleep(step_seconds)
+        return module(x).square().mean()
+
+    torch.manual_seed(0)
+    return train(
+        nn.Linear(2, 1),
+        batches,
+        step,
+        TrainSettings(epochs=epochs, **settings),
+        generator=torch.Generator().manual_seed(0),
+        evaluate=lambda module: {"score": float(module.weight.sum())},
+        callbacks=callbacks,
+    )
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def no_import(monkeypatch):
+    real = builtins.__import__
+
+    def forbid(prefix):
+        def refuse(name, *args, **kwargs):
+            if name.startswith(prefix):
+                raise ImportError(name)
+            return real(name, *args, **kwargs)
+
+        monkeypatch.setattr(builtins, "__import__", refuse)
+
+    return forbid
+
+
+class Recorder(Callback):
+    def __init__(self):
+        self.calls = []
+
+    def on_train_begin(self, state):
+        self.calls.append("train")
+
+    def on_epoch_begin(self, state):
+        assert state.module.training
+        self.calls.append(f"epoch {state.epoch}")
+
+    def on_step_end(self, state):
+        assert state.loss.ndim == 0
+        assert not state.loss.requires_grad
+        self.calls.append(f"step {state.step_in_epoch}/{state.steps_per_epoch}")
+
+    def on_epoch_end(self, state):
+        assert len(state.history) == state.epoch + 1
+        assert state.metrics["score"] == state.history["score"][-1]
+        self.calls.append(f"epoch {state.epoch} end")
+
+    def on_train_end(self, state):
+        self.calls.append("end")
+
+
+def test_calls_come_in_order():
+    recorder = Recorder()
+    run([recorder], epochs=2)
+    epochs = [[f"epoch {e}", "step 1/2", "step 2/2", f"epoch {e} end"] for e in range(2)]
+    assert recorder.calls == ["train", *epochs[0], *epochs[1], "end"]
+
+
+def test_a_callback_can_stop_training():
+    class Stop(Callback):
+        def on_epoch_end(self, state):
+            state.stop = state.epoch == 1
+
+    history = run([Stop()], epochs=9)
+    assert len(history) == 2
+    assert history.stopped_early
+
+
+def test_train_end_is_called_after_a_failure_but_not_for_those_never_begun():
+    class Fail(Callback):
+        def on_train_begin(self, state):
+            raise KeyError("broken")
+
+    before, after = Recorder(), Recorder()
+    with pytest.raises(KeyError, match="broken"):
+        run([before, Fail(), after])
+    assert before.calls == ["train", "end"]
+    assert after.calls == []
+
+
+def test_something_else_than_a_callback_is_refused():
+    with pytest.raises(ValueError, match=r"Callback, however: <function"):
+        run([test_calls_come_in_order])
+
+
+def test_callbacks_do_not_change_the_result(tmp_path):
+    plain = run([])
+    watched = run([Recorder(), Progress(2), TensorBoard(tmp_path), TimeLimit(1000)])
+    assert watched == plain
+
+
+@pytest.mark.parametrize(("verbose", "lines"), [(0, 0), (1, 0), (2, 3)])
+def test_progress_off_a_terminal(caplog, capsys, verbose, lines):
+    with caplog.at_level(logging.INFO, "nrs.training"):
+        run([Progress(verbose)])
+    assert len(caplog.messages) == lines
+    assert all("train_loss" in message and "score" in message for message in caplog.messages)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_on_a_terminal_is_a_bar(monkeypatch, caplog, capsys):
+    pytest.importorskip("rich")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with caplog.at_level(logging.INFO, "nrs.training"):
+        run([Progress()])
+    assert "100%" in terminal.getvalue()
+    assert not caplog.messages
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_on_a_terminal_without_rich_logs(monkeypatch, caplog, no_import):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    no_import("rich")
+    with caplog.at_level(logging.INFO, "nrs.training"):
+        run([Progress()])
+    assert [message.split("  ")[0] for message in caplog.messages] == [
+        "epoch 1 of 3",
+        "epoch 2 of 3",
+        "epoch 3 of 3",
+    ]
+
+
+def test_progress_with_verbose_0_is_silent_on_a_terminal(monkeypatch, caplog):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with caplog.at_level(logging.INFO, "nrs.training"):
+        run([Progress(0)])
+    assert terminal.getvalue() == ""
+    assert not caplog.messages
+
+
+def test_tensorboard_holds_the_history(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    history = run([TensorBoard(tmp_path)])
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == set(history.columns) - {"epoch"}
+    for name in ("train_loss", "score"):
+        scalars = events.Scalars(name)
+        assert [scalar.step for scalar in scalars] == [0, 1, 2]
+        assert [scalar.value for scalar in scalars] == pytest.approx(history[name], rel=1e-6)
+
+
+def test_tensorboard_names_the_extra(tmp_path, no_import):
+    no_import("torch.utils.tensorboard")
+    with pytest.raises(ImportError, match=r"neural-random-subspace\[tensorboard\]"):
+        run([TensorBoard(tmp_path)])
+
+
+def test_time_limit_stops_before_it_is_passed():
+    began = time.monotonic()
+    history = run([TimeLimit(0.5)], epochs=1000, step_seconds=0.02)
+    assert time.monotonic() - began < 2
+    assert 2 <= len(history) <= 12
+    assert history.stopped_early
+
+
+def test_time_limit_leaves_a_short_run_alone_and_trains_at_least_once():
+    assert len(run([TimeLimit(1000)])) == 3
+    assert len(run([TimeLimit(1e-9)])) == 1
+    with pytest.raises(ValueError, match="more than 0, however: seconds=0"):
+        run([TimeLimit(0)])
+
+
+def test_used_callbacks_can_be_copied_and_pickled(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stderr", Terminal())
+    callbacks = [Progress(2), TensorBoard(tmp_path), TimeLimit(9)]
+    run(callbacks)
+    again = pickle.loads(pickle.dumps(copy.deepcopy(callbacks)))
+    assert again[0].verbose == 2
+    assert again[1].log_dir == tmp_path
+    assert again[2].seconds == 9

@@ -1,0 +1,267 @@
+import errno
+import json
+import os
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nrs.training import ModelFile, ModelFileError, atomic_write, files, read_model, write_model
+
+torch.set_num_threads(1)
+
+HEADER = {"classes": ["a", "é"], "n_mul": 3, "lr": 1e-3, "nested": {"none": None, "yes": True}}
+
+
+def example_tensors():
+    base = torch.arange(12.0).reshape(3, 4)
+    return {
+        "weight": base,
+        "shared": base,
+        "transposed": base.T,
+        "scalar": torch.tensor(2.5, dtype=torch.float64),
+        "empty": torch.empty(0, 3),
+        "half": torch.ones(3, dtype=torch.bfloat16),
+        "flags": torch.tensor([True, False]),
+        "index": torch.tensor([[2, 1]]),
+    }
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "model.safetensors"
+    write_model(path, example_tensors(), HEADER, kind="table")
+    return path
+
+
+def assert_refused(path, match):
+    with pytest.raises(ModelFileError, match=match) as caught:
+        read_model(path)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert len(str(caught.value).splitlines()) <= 3
+    assert "however" in str(caught.value)
+
+
+def test_round_trip_keeps_values_types_and_shapes(path):
+    file = read_model(path)
+    assert (file.kind, file.header, file.format_version) == ("table", HEADER, 1)
+    assert file.tensors.keys() == example_tensors().keys()
+    for name, tensor in example_tensors().items():
+        assert file.tensors[name].dtype == tensor.dtype
+        assert file.tensors[name].is_contiguous()
+        assert torch.equal(file.tensors[name], tensor)
+
+
+def test_tensors_read_back_are_aligned_and_writable(path):
+    tensors = read_model(path).tensors
+    assert all(t.data_ptr() % 64 == 0 for t in tensors.values())
+    tensors["weight"].zero_()
+    assert read_model(path).tensors["weight"].sum() == 66
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=8).filter(lambda s: s != "__metadata__"),
+        st.lists(st.floats(width=32, allow_nan=False), max_size=5),
+        max_size=4,
+    ),
+    st.dictionaries(
+        st.text(max_size=8),
+        st.recursive(
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.text()
+            | st.floats(allow_nan=False).filter(lambda v: abs(v) != float("inf")),
+            lambda inner: st.lists(inner, max_size=3),
+            max_leaves=5,
+        ),
+        max_size=4,
+    ),
+)
+def test_any_content_survives(tmp_path_factory, values, header):
+    path = tmp_path_factory.mktemp("any") / "model.safetensors"
+    write_model(path, {n: torch.tensor(v) for n, v in values.items()}, header, kind="table")
+    file = read_model(path)
+    assert file.header == header
+    assert {n: t.tolist() for n, t in file.tensors.items()} == values
+
+
+@settings(max_examples=400, deadline=None)
+@given(position=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+def test_a_flipped_byte_is_refused(small_file, position, flip):
+    content, folder = small_file
+    index = int(position * len(content))
+    altered = bytearray(content)
+    altered[index] ^= flip
+    path = folder / "altered.safetensors"
+    path.write_bytes(altered)
+    try:
+        file = read_model(path)
+    except ModelFileError:
+        return
+    # White space or the case of an escape's digit may change; what it says may not.
+    assert file.header == HEADER
+    assert file.kind == "table"
+    assert torch.equal(file.tensors["weight"], torch.arange(6.0))
+    assert file.tensors.keys() == {"weight"}
+
+
+@pytest.fixture(scope="module")
+def small_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("altered")
+    write_model(folder / "whole.safetensors", {"weight": torch.arange(6.0)}, HEADER, kind="table")
+    return (folder / "whole.safetensors").read_bytes(), folder
+
+
+def test_a_truncated_file_is_refused_at_every_length(small_file):
+    content, folder = small_file
+    path = folder / "truncated.safetensors"
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelFileError):
+            read_model(path)
+
+
+@pytest.mark.parametrize("extra", [b"x", bytes(64)])
+def test_trailing_bytes_are_refused(path, extra):
+    path.write_bytes(path.read_bytes() + extra)
+    assert_refused(path, "whole and unaltered")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\x03\x04 a zip file", b"\x80\x04pickle....", bytes(99)]
+)
+def test_another_format_is_refused(path, content):
+    path.write_bytes(content)
+    assert_refused(path, "that nrs saved")
+
+
+def test_a_safetensors_file_of_another_program_is_refused(path):
+    from safetensors.torch import save_file
+
+    save_file({"weight": torch.ones(2)}, path)
+    assert_refused(path, "no entry 'nrs'")
+    save_file({"weight": torch.ones(2)}, path, metadata={"nrs": json.dumps({"format": "other"})})
+    assert_refused(path, "its format is not 'nrs-model'")
+
+
+def test_a_swapped_tensor_is_refused(path):
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+    tensors = load_file(path)
+    tensors["weight"], tensors["shared"] = tensors["weight"] + 1, tensors["shared"]
+    save_file(tensors, path, metadata=metadata)
+    assert_refused(path, "checksum")
+
+
+def test_a_newer_format_is_refused(path, monkeypatch):
+    monkeypatch.setattr(files, "FORMAT_VERSION", 7)
+    write_model(path, {}, {}, kind="table")
+    monkeypatch.undo()
+    assert_refused(path, "format version 7.*upgrade nrs")
+
+
+def test_an_older_format_is_upgraded_step_by_step(path, monkeypatch):
+    def upgrade(by, key):
+        def apply(file):
+            header = {**file.header, key: len(file.header)}
+            return ModelFile(file.kind, header, file.tensors, file.format_version + by)
+
+        return apply
+
+    monkeypatch.setattr(files, "FORMAT_VERSION", 3)
+    monkeypatch.setattr(files, "_UPGRADES", {1: upgrade(1, "second"), 2: upgrade(1, "third")})
+    file = read_model(path)
+    assert file.format_version == 3
+    assert file.header == {**HEADER, "second": 4, "third": 5}
+
+    monkeypatch.setattr(files, "_UPGRADES", {2: upgrade(1, "third")})
+    assert_refused(path, "older nrs")
+
+
+def test_the_kind_can_be_asked_for(path):
+    assert read_model(path, kind="table").kind == "table"
+    with pytest.raises(ModelFileError, match=r"'image'.*'table'"):
+        read_model(path, kind="image")
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), torch.ones(2), {1, 2}])
+def test_a_header_that_json_cannot_say_is_refused(path, value):
+    before = path.read_bytes()
+    with pytest.raises(TypeError, match="JSON"):
+        write_model(path, {}, {"value": value}, kind="table")
+    assert path.read_bytes() == before
+
+
+def test_missing_file_and_missing_directory(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_model(tmp_path / "absent.safetensors")
+    with pytest.raises(FileNotFoundError, match="create it first"):
+        write_model(tmp_path / "absent" / "m.safetensors", {}, {}, kind="table")
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_failing_disk_leaves_the_old_file_and_no_other(path, monkeypatch, failing):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = path.read_bytes()
+    monkeypatch.setattr(os, failing, full)
+    with pytest.raises(OSError, match="No space left"):
+        write_model(path, {"weight": torch.ones(9)}, {}, kind="table")
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_an_interrupt_in_the_block_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def interrupted():
+        with atomic_write(path) as file:
+            file.write(b"new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_new_file_appears_only_when_whole(tmp_path):
+    path = tmp_path / "file"
+    with atomic_write(path) as file:
+        file.write(b"new")
+        assert not path.exists()
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    with atomic_write(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_reading_never_unpickles(path, monkeypatch):
+    import pickle
+
+    def forbidden(*args, **kwargs):
+        raise AssertionError("a model file was unpickled")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, forbidden)
+    monkeypatch.setattr(torch, "load", forbidden)
+    assert read_model(path).header == HEADER
