@@ -1,0 +1,490 @@
+"""What the estimators share: from a raw table to a trained network, and back to predictions."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+from torch import Tensor
+from torch.nn import functional
+
+from nrs.core import fold
+from nrs.tabular.batches import Rows, ShuffledBatches
+from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.frames import Table, read_table
+from nrs.tabular.importance import feature_importances
+from nrs.tabular.metrics import Evaluation
+from nrs.tabular.network import TableNetwork
+from nrs.tabular.presets import Recipe, resolve
+from nrs.tabular.runtime import checksum, draw_seed, pick_device, threads
+from nrs.tabular.targets import ClassTarget, Target, target_from_state
+from nrs.training import (
+    Callback,
+    Checkpoint,
+    History,
+    ModelFileError,
+    Progress,
+    TrainSettings,
+    read_model,
+    train,
+    write_model,
+)
+from nrs.training.settings import build_optimizer
+
+# Rows of one forward pass at prediction: the widest activations stay in cache.
+PREDICT_ROWS = 2048
+# Fewer rows than this take other kernels, whose sums round differently: they are padded, so that a
+# row's prediction does not depend on the rows beside it.
+LEAST_PREDICT_ROWS = 16
+# Held-out rows beyond this many measure no better, and take time after every epoch.
+MOST_VALIDATION_ROWS = 20_000
+# Constructor arguments that are not written into a model file: they belong to one process.
+_NOT_SAVED = ("callbacks", "checkpoint", "verbose", "device", "n_jobs", "random_state")
+
+
+class TableEstimator(BaseEstimator):
+    """Common base of :class:`nrs.NRSClassifier` and :class:`nrs.NRSRegressor`."""
+
+    def __init__(
+        self,
+        *,
+        preset: str = "default",
+        n_mul: int | None = None,
+        n_per: int | None = None,
+        n_h: int | None = None,
+        layout: str | None = None,
+        hidden: Any = None,
+        dropout: float | None = None,
+        scale: str | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        validation_fraction: float | None = None,
+        patience: int | None = None,
+        metric: Any = None,
+        categorical_features: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "auto",
+        verbose: int = 1,
+        callbacks: Any = None,
+        checkpoint: Any = None,
+    ) -> None:
+        self.preset = preset
+        self.n_mul = n_mul
+        self.n_per = n_per
+        self.n_h = n_h
+        self.layout = layout
+        self.hidden = hidden
+        self.dropout = dropout
+        self.scale = scale
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.metric = metric
+        self.categorical_features = categorical_features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Fit to a table.
+
+        Parameters
+        ----------
+        X : array, data frame (pandas, polars, pyarrow) or sparse matrix, (n_rows, n_columns)
+            Numbers, strings, categories, booleans, dates and missing values, as they are.
+        y : array (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array (n_rows,), optional
+        eval_set : (X, y), optional
+            Rows that decide when to stop, instead of a held-out part of `X`.
+
+        Raises
+        ------
+        ValueError
+            Bad input, with what came, what was expected and what to do.
+        nrs.training.DivergenceError
+            If the loss becomes NaN or infinite.
+        """
+        table, labels = self._read(X, y, reset=True)
+        weights = self._sample_weights(sample_weight, X, labels)
+        seed = draw_seed(self.random_state)
+        device = pick_device(self.device)
+        with threads(self.n_jobs):
+            recipe = self._resolve(table.n_rows, table.n_columns)
+            train_rows, held_out = self._split(labels, recipe, seed, eval_set)
+            self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
+            features = self.encoder_.fit_transform(table, rows=train_rows)
+            self.target_ = self._make_target(labels if train_rows is None else labels[train_rows])
+            # A class that is only among the held-out rows still is a class.
+            if isinstance(self.target_, ClassTarget):
+                self.target_ = self._make_target(labels)
+            recipe = self._resolve(table.n_rows, self.encoder_.n_features_out_)
+            targets = self.target_.encode(labels)
+            rows = Rows(features, targets, weights, train_rows, device)
+            validation = self._validation(eval_set, features, targets, weights, held_out, device)
+            self._remember(recipe)
+            self.network_ = self._make_network(seed).to(device)
+            batches = ShuffledBatches(rows, recipe.batch_size)
+            self.history_ = train(
+                self.network_,
+                batches,
+                self._step,
+                self._train_settings(recipe, validation),
+                steps_per_epoch=len(batches),
+                generator=torch.Generator().manual_seed(seed),
+                evaluate=None if validation is None else self._evaluator(validation, recipe),
+                callbacks=self._callbacks(),
+                checkpoint=self._checkpoint(recipe, features, targets, weights),
+            )
+        self._finish()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Self:
+        """Take one pass over more rows, keeping what was learned.
+
+        The first call learns the encoding of the columns, later ones use it; so the first rows
+        should be typical ones. The optimizer's state is kept from call to call.
+        """
+        first = not hasattr(self, "network_")
+        table, labels = self._read(X, y, reset=first)
+        weights = self._sample_weights(sample_weight, X, labels)
+        device = pick_device(self.device)
+        with threads(self.n_jobs):
+            if first:
+                seed = draw_seed(self.random_state)
+                recipe = self._resolve(table.n_rows, table.n_columns)
+                self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
+                self.encoder_.fit(table)
+                self.target_ = self._make_target(labels, **options)
+                self._remember(self._resolve(table.n_rows, self.encoder_.n_features_out_))
+                self.network_ = self._make_network(seed).to(device)
+                self.history_ = History([])
+                self._passes = 0
+            if getattr(self, "_optimizer", None) is None:
+                settings = self._train_settings(self.recipe_, None)
+                self._optimizer = build_optimizer(list(self.network_.parameters()), settings)
+                self._generator = torch.Generator().manual_seed(draw_seed(self.random_state))
+                self._passes = getattr(self, "_passes", 0)
+            features, targets = self.encoder_.transform(table), self.target_.encode(labels)
+            rows = Rows(features, targets, weights, None, device)
+            self._one_pass(ShuffledBatches(rows, self.recipe_.batch_size))
+        self._finish(keep_optimizer=True)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one safetensors file, atomically.
+
+        The file's header holds configuration, column schema, labels and format version as JSON.
+        """
+        check_is_fitted(self)
+        parameters = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in _NOT_SAVED
+        }
+        if callable(self.metric):
+            parameters["metric"] = None
+        header = {
+            "estimator": type(self).__name__,
+            "parameters": json.loads(json.dumps(parameters, default=_plain)),
+            "recipe": self.recipe_.to_dict(),
+            "encoder": self.encoder_.to_state(),
+            "target": self.target_.state(),
+            "history": self.history_.to_dict(),
+        }
+        write_model(path, self.network_.state_dict(), header, kind="table")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that :meth:`save` wrote; nothing in the file is executed.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is truncated, altered, of another kind, or of a newer format.
+        """
+        file = read_model(path, kind="table")
+        header = file.header
+        if header["estimator"] != cls.__name__:
+            raise ModelFileError(
+                f"{os.fspath(path)} holds a model of {header['estimator']}, not of "
+                f"{cls.__name__}; load it with {header['estimator']}.load(...)"
+            )
+        model = cls(**header["parameters"])
+        model.encoder_ = TableEncoder.from_state(header["encoder"])
+        model.target_ = target_from_state(header["target"])
+        model.history_ = History.from_dict(header["history"])
+        model._remember(Recipe.from_dict(header["recipe"]))
+        model.n_features_in_ = model.encoder_.n_features_in_
+        if hasattr(model.encoder_, "feature_names_in_"):
+            model.feature_names_in_ = np.asarray(model.encoder_.feature_names_in_, dtype=object)
+        model.network_ = model._make_network(seed=0)
+        model.network_.load_state_dict(file.tensors)
+        model._finish()
+        return model
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """How much each column counts in the fitted weights, summing to one.
+
+        A quick reading of the network, without data; for the effect on a score use
+        ``sklearn.inspection.permutation_importance``.
+        """
+        check_is_fitted(self)
+        return feature_importances(self.network_, self.encoder_)
+
+    def plot_history(self, ax: Any = None) -> Any:
+        """Draw the learning curves with matplotlib; returns the axes."""
+        check_is_fitted(self)
+        from nrs.tabular.plots import plot_history
+
+        return plot_history(self.history_, ax)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    # What the subclasses decide.
+
+    def _check_labels(self, y: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _make_target(self, labels: np.ndarray, **options: Any) -> Target:
+        raise NotImplementedError
+
+    def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
+        return None
+
+    def _recipe_extras(self) -> dict[str, Any]:
+        """Further choices of a subclass, by the names of :class:`nrs.tabular.presets.Recipe`."""
+        return {}
+
+    # The steps of a fit.
+
+    def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, np.ndarray]:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        table = self._read_table(X, reset=reset)
+        labels = self._check_labels(y)
+        check_consistent_length(labels, np.empty(table.n_rows))
+        if table.n_rows < 2:
+            raise ValueError(
+                "at least two rows are needed to fit or to measure, however: n_samples=1"
+            )
+        return table, labels
+
+    def _read_table(self, X: Any, *, reset: bool) -> Table:
+        table = read_table(X, categorical_features=self.categorical_features)
+        validate_data(self, X=X, skip_check_array=True, reset=reset)
+        if reset:
+            self.n_features_in_ = table.n_columns
+        elif table.n_columns != self.n_features_in_:
+            raise ValueError(
+                f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return table
+
+    def _sample_weights(self, given: Any, X: Any, labels: np.ndarray) -> np.ndarray | None:
+        weights = self._class_weights(labels)
+        if given is not None:
+            n_rows = np.empty((len(labels), 1))
+            checked = _check_sample_weight(
+                given, n_rows, dtype=np.float64, ensure_non_negative=True
+            )
+            if not checked.any():
+                raise ValueError("sample_weight is zero for every row; give some rows a weight")
+            weights = checked if weights is None else weights * checked
+        return None if weights is None else (weights / weights.mean()).astype(np.float32)
+
+    def _resolve(self, rows: int, features: int) -> Recipe:
+        names = (
+            "n_mul", "n_per", "n_h", "layout", "hidden", "dropout", "scale", "epochs",
+            "batch_size", "lr", "weight_decay", "validation_fraction", "patience", "metric",
+        )  # fmt: skip
+        chosen = {name: getattr(self, name) for name in names} | self._recipe_extras()
+        return resolve(self.preset, chosen, rows, features)
+
+    def _remember(self, recipe: Recipe) -> None:
+        self.recipe_ = recipe
+        for name in recipe.to_dict():
+            setattr(self, f"{name}_", getattr(recipe, name))
+
+    def _split(
+        self, labels: np.ndarray, recipe: Recipe, seed: int, eval_set: Any
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Numbers of the training and of the held-out rows; (None, None) keeps all for training."""
+        if eval_set is not None or recipe.validation_fraction == 0:
+            return None, None
+        n_rows = len(labels)
+        size = min(round(n_rows * recipe.validation_fraction), MOST_VALIDATION_ROWS)
+        if size < 2 or n_rows - size < 2:
+            raise ValueError(
+                f"validation_fraction={recipe.validation_fraction} of {n_rows} rows leaves too "
+                "few to train or to measure on; set validation_fraction=0 or give an eval_set"
+            )
+        splitter: Any = ShuffleSplit(1, test_size=size, random_state=seed)
+        if labels.ndim == 1 and labels.dtype.kind != "f":
+            counts = np.unique(labels, return_counts=True)[1]
+            if counts.min() >= 2 and len(counts) <= min(size, n_rows - size):
+                splitter = StratifiedShuffleSplit(1, test_size=size, random_state=seed)
+        train_rows, held_out = next(splitter.split(np.empty((n_rows, 0)), labels))
+        return np.sort(train_rows), np.sort(held_out)
+
+    def _validation(
+        self,
+        eval_set: Any,
+        features: Any,
+        targets: np.ndarray,
+        weights: np.ndarray | None,
+        held_out: np.ndarray | None,
+        device: torch.device,
+    ) -> Rows | None:
+        if eval_set is None:
+            if held_out is None:
+                return None
+            return Rows(features, targets, weights, held_out, device)
+        if isinstance(eval_set, list) and len(eval_set) == 1:
+            eval_set = eval_set[0]
+        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
+            raise ValueError("eval_set must be a pair (X, y) of held-out rows")
+        table, labels = self._read(*eval_set, reset=False)
+        encoded = self.encoder_.transform(table)
+        return Rows(encoded, self.target_.encode(labels), None, None, device)
+
+    def _make_network(self, seed: int) -> TableNetwork:
+        recipe = self.recipe_
+        return TableNetwork(
+            self.encoder_.n_features_out_,
+            self.target_.n_outputs,
+            n_mul=recipe.n_mul,
+            n_per=recipe.n_per,
+            n_h=recipe.n_h,
+            layout=recipe.layout,
+            depth=recipe.depth,
+            hidden=recipe.hidden,
+            dropout=recipe.dropout,
+            input_dropout=recipe.input_dropout,
+            seed=seed,
+        )
+
+    def _step(self, network: torch.nn.Module, batch: Any) -> Tensor:
+        x, y, weights = batch
+        return self.target_.loss(network(x), y, weights)
+
+    def _train_settings(self, recipe: Recipe, validation: Rows | None) -> TrainSettings:
+        return TrainSettings(
+            epochs=recipe.epochs,
+            lr=recipe.lr,
+            optimizer=recipe.optimizer,
+            weight_decay=recipe.weight_decay,
+            schedule=recipe.schedule,
+            warmup=recipe.warmup,
+            clip_norm=recipe.clip_norm,
+            ema=recipe.ema,
+            patience=None if validation is None else recipe.patience,
+        )
+
+    def _evaluator(self, validation: Rows, recipe: Recipe) -> Any:
+        evaluation = Evaluation(recipe.metric, self.target_)
+
+        def evaluate(network: torch.nn.Module) -> dict[str, float]:
+            outputs, targets, weights = [], [], []
+            for x, y, w in validation.in_order():
+                outputs.append(network(x))
+                targets.append(y)
+                weights.append(w)
+            known = None if validation.weights is None else torch.cat(weights)  # type: ignore[arg-type]
+            return evaluation(torch.cat(outputs), torch.cat(targets), known)
+
+        return evaluate
+
+    def _callbacks(self) -> list[Callback]:
+        own = list(self.callbacks or [])
+        return [*own, Progress(self.verbose)] if self.verbose else own
+
+    def _checkpoint(self, recipe: Recipe, *data: Any) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        if not isinstance(self.random_state, (int, np.integer)):
+            raise ValueError(
+                "checkpoint needs an integer random_state, so that a run started again is the "
+                f"same run, however: random_state={self.random_state!r}"
+            )
+        identity = {"data": checksum(*data), "recipe": recipe.to_dict()}
+        return Checkpoint(self.checkpoint, identity)
+
+    def _one_pass(self, batches: ShuffledBatches) -> None:
+        # The pass has its own randomness, and leaves the user's as it was.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._generator.initial_seed() + self._passes)
+            self.network_.train()
+            for batch in batches(self._passes, self._generator):
+                self._optimizer.zero_grad(set_to_none=True)
+                self._step(self.network_, batch).backward()
+                self._optimizer.step()
+        self.network_.eval()
+        self._passes += 1
+
+    def _finish(self, *, keep_optimizer: bool = False) -> None:
+        if not keep_optimizer:
+            self._optimizer = None
+        self.network_.eval()
+        self._predictor = fold(self.network_).requires_grad_(False)
+
+    # Prediction.
+
+    def _outputs(self, X: Any) -> Tensor:
+        """Network outputs for every row of a raw table."""
+        table = self._read_table(X, reset=False)
+        features = self.encoder_.transform(table)
+        device = next(self.network_.parameters()).device
+        sparse = not isinstance(features, np.ndarray)
+        outputs = torch.empty(table.n_rows, self.target_.n_outputs)
+        with threads(self.n_jobs), torch.inference_mode():
+            for start in range(0, table.n_rows, PREDICT_ROWS):
+                part = features[start : start + PREDICT_ROWS]
+                x = torch.from_numpy(part.toarray() if sparse else part).to(device)
+                padding = max(0, LEAST_PREDICT_ROWS - len(x))
+                scores = self._predictor(functional.pad(x, (0, 0, 0, padding)))
+                outputs[start : start + PREDICT_ROWS] = scores[: len(x)]
+        return outputs
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays, tuples and slices of names, as JSON values."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(
+        f"a parameter of type {type(value).__name__} cannot be saved in a model file; use numbers, "
+        "strings and lists"
+    )

@@ -1,0 +1,88 @@
+"""Encoded rows as a source of batches, dense or sparse, without copying the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Batch = tuple[Tensor, Tensor, Tensor | None]
+
+
+class Rows:
+    """Features, targets and weights of some rows of an encoded table.
+
+    Parameters
+    ----------
+    features : (n, d) float32 array or CSR matrix, shared and never copied as a whole.
+    targets : array with n rows.
+    weights : (n,) float32 array or None.
+    index : the rows that belong to this part; None for all.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        targets: np.ndarray,
+        weights: np.ndarray | None = None,
+        index: np.ndarray | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.device = torch.device(device)
+        self.sparse = not isinstance(features, np.ndarray)
+        self.features = features if self.sparse else torch.from_numpy(features)
+        self.targets = torch.from_numpy(targets)
+        self.weights = None if weights is None else torch.from_numpy(weights)
+        everything = np.arange(features.shape[0])
+        self.index = torch.from_numpy(everything if index is None else np.asarray(index))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, rows: Tensor) -> Batch:
+        """Features, targets and weights of the rows with these numbers in the whole table."""
+        if self.sparse:
+            x = torch.from_numpy(self.features[rows.numpy()].toarray())
+        else:
+            x = self.features[rows]
+        weights = None if self.weights is None else self.weights[rows].to(self.device)
+        return x.to(self.device), self.targets[rows].to(self.device), weights
+
+    def in_order(self, batch_size: int = 4096) -> Iterator[Batch]:
+        """All rows in their order, for evaluation."""
+        for rows in self.index.split(batch_size):
+            yield self.take(rows)
+
+
+class ShuffledBatches:
+    """All rows in a fresh order an epoch: the source of batches of the training loop.
+
+    A trailing batch of a single row, which has no batch statistics, joins the one before it.
+
+    Examples
+    --------
+    >>> rows = Rows(np.zeros((9, 2), np.float32), np.zeros(9))
+    >>> batches = ShuffledBatches(rows, 4)
+    >>> [len(x) for x, _, _ in batches(0, torch.Generator().manual_seed(0))]
+    [4, 5]
+    """
+
+    def __init__(self, rows: Rows, batch_size: int) -> None:
+        self.rows = rows
+        self.batch_size = min(batch_size, len(rows))
+
+    def __len__(self) -> int:
+        """Number of batches an epoch."""
+        whole, rest = divmod(len(self.rows), self.batch_size)
+        return max(1, whole + (rest > 1))
+
+    def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Batch]:
+        order = self.rows.index[torch.randperm(len(self.rows), generator=generator)]
+        last = len(self) - 1
+        for number in range(last + 1):
+            start = number * self.batch_size
+            stop = len(order) if number == last else start + self.batch_size
+            yield self.rows.take(order[start:stop])

@@ -1,0 +1,166 @@
+"""What is predicted: how labels become numbers, the loss on them, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class ClassTarget:
+    """One of several classes: cross-entropy on one output a class."""
+
+    kind = "classes"
+
+    def __init__(self, classes: np.ndarray) -> None:
+        self.classes = classes
+        self.n_outputs = len(classes)
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Positions of the labels among the classes.
+
+        Raises
+        ------
+        ValueError
+            If a label is not one of the classes.
+        """
+        position = np.searchsorted(self.classes, y)
+        position = np.minimum(position, len(self.classes) - 1)
+        unknown = self.classes[position] != y
+        if unknown.any():
+            raise ValueError(
+                f"y holds the label {y[unknown][0]!r}, which is not among the classes "
+                f"{_shown(self.classes)}"
+            )
+        return position.astype(np.int64)
+
+    def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+        if weights is None:
+            return F.cross_entropy(output, y)
+        return _weighted(F.cross_entropy(output, y, reduction="none"), weights)
+
+    def probabilities(self, output: Tensor) -> np.ndarray:
+        # In float64, so that the rows sum to one as precisely as scikit-learn expects.
+        values: np.ndarray = output.double().softmax(1).cpu().numpy()
+        return values
+
+    def labels(self, output: Tensor) -> np.ndarray:
+        labels: np.ndarray = self.classes[output.argmax(1).cpu().numpy()]
+        return labels
+
+    def state(self) -> dict[str, Any]:
+        return {"kind": self.kind, "classes": _array_state(self.classes)}
+
+
+class MultilabelTarget:
+    """Any number of labels at once: binary cross-entropy on one output a label."""
+
+    kind = "multilabel"
+
+    def __init__(self, n_labels: int) -> None:
+        self.n_outputs = n_labels
+        self.classes = np.arange(n_labels)
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(y, dtype=np.float32)
+
+    def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+        if weights is None:
+            return F.binary_cross_entropy_with_logits(output, y)
+        each = F.binary_cross_entropy_with_logits(output, y, reduction="none")
+        return _weighted(each.mean(1), weights)
+
+    def probabilities(self, output: Tensor) -> np.ndarray:
+        values: np.ndarray = output.double().sigmoid().cpu().numpy()
+        return values
+
+    def labels(self, output: Tensor) -> np.ndarray:
+        labels: np.ndarray = (output > 0).long().cpu().numpy()
+        return labels
+
+    def state(self) -> dict[str, Any]:
+        return {"kind": self.kind, "n_labels": self.n_outputs}
+
+
+class RegressionTarget:
+    """One or several numbers: squared error on standardised values."""
+
+    kind = "regression"
+
+    def __init__(self, mean: np.ndarray, std: np.ndarray, *, single: bool) -> None:
+        self.mean, self.std, self.single = mean, std, single
+        self.n_outputs = len(mean)
+
+    @classmethod
+    def of(cls, y: np.ndarray, *, single: bool) -> RegressionTarget:
+        """Learn mean and standard deviation of the (n, outputs) training targets."""
+        std = y.std(0)
+        return cls(y.mean(0), np.where(std > 0, std, 1.0), single=single)
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        return ((y - self.mean) / self.std).astype(np.float32)
+
+    def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+        if weights is None:
+            return F.mse_loss(output, y)
+        return _weighted((output - y).square().mean(1), weights)
+
+    def labels(self, output: Tensor) -> np.ndarray:
+        values = output.double().cpu().numpy() * self.std + self.mean
+        return values[:, 0] if self.single else values
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "mean": [value.hex() for value in self.mean.tolist()],
+            "std": [value.hex() for value in self.std.tolist()],
+            "single": self.single,
+        }
+
+
+Target = ClassTarget | MultilabelTarget | RegressionTarget
+
+
+def target_from_state(state: dict[str, Any]) -> Target:
+    """Read what a target's `state` wrote."""
+    if state["kind"] == "classes":
+        return ClassTarget(_array_from_state(state["classes"]))
+    if state["kind"] == "multilabel":
+        return MultilabelTarget(state["n_labels"])
+    mean, std = (np.array([float.fromhex(v) for v in state[key]]) for key in ("mean", "std"))
+    return RegressionTarget(mean, std, single=state["single"])
+
+
+def _weighted(losses: Tensor, weights: Tensor) -> Tensor:
+    total = weights.sum()
+    # A batch of rows that all have weight zero teaches nothing.
+    return (losses * weights).sum() / total.clamp_min(torch.finfo(total.dtype).tiny)
+
+
+def _shown(values: np.ndarray, most: int = 8) -> str:
+    shown = ", ".join(repr(value) for value in values[:most].tolist())
+    return f"[{shown}{', …' if len(values) > most else ''}]"
+
+
+def _array_state(values: np.ndarray) -> dict[str, Any]:
+    if values.dtype.kind == "O":
+        if not all(isinstance(value, (str, int, float, bool)) for value in values):
+            raise ValueError(
+                "class labels of mixed or unusual types cannot be saved; use strings or numbers"
+            )
+        return {"dtype": "object", "values": values.tolist()}
+    if values.dtype.kind == "f":
+        return {"dtype": values.dtype.str, "values": [v.hex() for v in values.tolist()]}
+    return {"dtype": values.dtype.str, "values": values.tolist()}
+
+
+def _array_from_state(state: dict[str, Any]) -> np.ndarray:
+    if state["dtype"] == "object":
+        return np.array(state["values"], dtype=object)
+    dtype = np.dtype(state["dtype"])
+    if dtype.kind == "f":
+        return np.array([float.fromhex(v) for v in state["values"]], dtype=dtype)
+    return np.array(state["values"], dtype=dtype)
