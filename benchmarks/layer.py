@@ -25,6 +25,7 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,9 @@ def measure_training(
     for name, step in steps.items():
         _check_close(f"output of {name}", step(), expected)
         if of_input is not None and x.grad is not None:
-            _check_close(f"input gradient of {name}", x.grad, of_input, tolerance=GRADIENT_TOLERANCE)
+            _check_close(
+                f"input gradient of {name}", x.grad, of_input, tolerance=GRADIENT_TOLERANCE
+            )
     if not formulations:
         of_weight = reference.convolution.weight.grad
         _check_close("weight gradient", ours.weight.grad, of_weight, tolerance=GRADIENT_TOLERANCE)
@@ -200,10 +203,11 @@ def measure_inference(
     x = torch.randn(batch, spec.in_features, generator=generator)
     torch.manual_seed(SEED)
     layer = _layer(spec)
-    head = _network_head(layer.out_features, spec)
+    head = network_head(layer.out_features, spec)
     warm = torch.randn(256, spec.in_features, generator=generator)
     for _ in range(3):  # running statistics that are not their initial values
         head(layer(warm))
+    networks: dict[str, nn.Module]
     networks = {"reference": nn.Sequential(AuthorsLayer(layer), head).eval()}
     for name in ("auto", *FORMULATIONS) if formulations else ("auto",):
         if name == "bag" and spec.n_per > 1:
@@ -215,7 +219,7 @@ def measure_inference(
         for name, network in networks.items():
             _check_close(f"output of {name}", network(x), expected, tolerance=1e-4)
         return interleaved(
-            {name: (lambda network=network: network(x)) for name, network in networks.items()},
+            {name: partial(network, x) for name, network in networks.items()},
             seconds=seconds,
         )
 
@@ -255,7 +259,7 @@ def least_bytes(shape: Shape, batch: int) -> int:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure everything; candidates take turns within a process, shapes have their own."""
-    seconds = 0.2 if arguments.quick else 2.0
+    seconds = 0.1 if arguments.quick else 0.6
     report = provenance(
         processes=arguments.processes, seconds_per_case=seconds, seed=SEED, threads=1
     )
@@ -346,7 +350,7 @@ def _layer(shape: Shape, formulation: str = "auto") -> NRS:
     return NRS(shape.in_features, shape.n_mul, shape.n_per, formulation=formulation, seed=SEED)
 
 
-def _network_head(features: int, shape: Shape) -> nn.Sequential:
+def network_head(features: int, shape: Shape) -> nn.Sequential:
     if shape.is_head:
         return nn.Sequential(nn.Linear(features, shape.classes))
     layers: list[nn.Module] = []

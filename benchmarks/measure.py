@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def in_fresh_process(function: Callable[..., Any], **arguments: Any) -> Any:
 
 
 def interleaved(
-    candidates: dict[str, Callable[[], object]], *, seconds: float, at_least: int = 3
+    candidates: Mapping[str, Callable[[], object]], *, seconds: float, at_least: int = 3
 ) -> dict[str, float]:
     """Median CPU seconds of a call of each candidate; they take turns.
 
@@ -85,9 +85,8 @@ def interleaved(
     calls = {}
     cost = 0.0
     for name, candidate in candidates.items():
-        candidate()
         started = time.process_time()
-        candidate()
+        candidate()  # also warms up
         once = max(time.process_time() - started, 1e-7)
         # A turn of a quick candidate is many calls, so that reading the clock costs nothing.
         calls[name] = max(1, round(0.002 / once))

@@ -13,16 +13,22 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# Up to this many features the dense matrix costs no more than the sparse one.
-DENSE_FEATURES = 64
-# Several outputs a subspace: dense reads d features where blocks read F, but without a gather.
-DENSE_BLOCK_RATIO = 2.0
-DENSE_BLOCK_BATCH = 256
-# A dense matrix made once (folded) has no scatter to pay for: it wins up to this many features,
-# and for a single row only while the whole matrix stays in cache.
+# Up to this many features the dense matrix costs no more than the sparse one. Training steps at
+# batch 128, dense and bag in ms: d=64 0.77 and 1.09, d=100 1.32 and 1.68, d=180 2.47 and 2.15.
+DENSE_FEATURES = 128
+# A dense matrix made once (folded) has no scatter to pay for, but neither has a bag a gradient: at
+# d=100 both take 0.76 ms at batch 128. For a few rows the whole matrix must stay in cache.
 FOLDED_DENSE_FEATURES = 96
-FOLDED_BLOCK_RATIO = 4.0
 FOLDED_SINGLE_ROW_CELLS = 1 << 19
+# Several outputs a subspace: dense multiplies d features where blocks multiply F, but in one large
+# product and without a gather, whose cost falls with the outputs O that share it. Dense wins up to
+# d = (1.5 + 20 / O)·F. Batch 256, dense and blocks in ms: O=32 at d = 1.8·F 19 and 23, at 2.2·F 16
+# and 15, at 3.6·F 17 and 13; O=8 at 3.6·F 8.5 and 9.6; O=64 at 3.6·F, folded, 55 and 32 (512 rows).
+DENSE_BLOCK_RATIO = 1.5
+DENSE_BLOCK_GATHER = 20.0
+# The scatter is paid for every weight, the gather for every row and 1/O weight: O=32 is level at
+# 128 rows (8.2 and 5.8 ms at 64), O=8 below 16 rows.
+DENSE_BLOCK_ROWS = 4
 # Below this many rows, gathering row by row beats transposing the input first.
 FEW_ROWS = 16
 USUAL_BATCH = 128
@@ -71,8 +77,6 @@ def choose(
         if not on_cpu:
             return "conv"
         return "blocks" if batch < FEW_ROWS else "bag"
-    if folded:
-        return "dense" if features <= FOLDED_BLOCK_RATIO * subspace else "blocks"
-    if batch >= DENSE_BLOCK_BATCH and features <= DENSE_BLOCK_RATIO * subspace:
-        return "dense"
-    return "blocks"
+    wide = features > (DENSE_BLOCK_RATIO + DENSE_BLOCK_GATHER / outputs) * subspace
+    few = not folded and batch < DENSE_BLOCK_ROWS * outputs
+    return "blocks" if wide or few else "dense"

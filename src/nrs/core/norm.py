@@ -115,7 +115,8 @@ def normalise(h: Tensor, bias: Tensor | None, norm: nn.BatchNorm1d, *, relu: boo
     else:
         mean = running_mean - shift
         h = F.batch_norm(h, mean, running_var, norm.weight, norm.bias, True, momentum, norm.eps)
-        h = torch.relu(h) if relu else h
+        # In place: the normalisation does not need its output, and memory is what this costs.
+        h = torch.relu_(h) if relu else h
         with torch.no_grad():
             running_mean.copy_(mean + shift)
     if norm.num_batches_tracked is not None:

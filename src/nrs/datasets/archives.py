@@ -14,7 +14,7 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, BinaryIO, cast
 
@@ -81,7 +81,7 @@ def open_stream(path: str | os.PathLike[str], *, max_bytes: int) -> BinaryIO:
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file is a zip file or a tar file, compressed or not."""
-    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    return _is_zip(Path(path)) or tarfile.is_tarfile(path)
 
 
 def extract(
@@ -103,7 +103,8 @@ def extract(
     max_bytes, max_files : int
         Most bytes, as declared and as unpacked, and most files.
     members : collection of str, optional
-        Unpack these files only.
+        Unpack these files only, wherever in the archive they are: ``a/train.txt`` also finds
+        ``data/a/train.txt``, and comes out as ``a/train.txt``.
 
     Raises
     ------
@@ -123,15 +124,21 @@ def extract(
         left, files = max_bytes, max_files
         with contextlib.closing(_entries(path, max_bytes)) as entries:
             for name, size, stream in entries:
-                target = unpacked.joinpath(*_safe_parts(name, path))
-                if stream is None or (members is not None and name not in members):
+                inside = PurePosixPath(*_safe_parts(name, path))
+                if members is not None:
+                    wanted = [m for m in members if f"/{inside}".endswith(f"/{m}")]
+                    if not wanted:
+                        continue
+                    inside = PurePosixPath(wanted[0])
+                if stream is None:
                     continue
+                target = unpacked.joinpath(inside)
                 files -= 1
                 if size > left or files < 0:
                     raise _too_large(path, max_bytes if files >= 0 else max_files)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 left -= _copy(stream, target, left, path, max_bytes)
-                found.add(name)
+                found.add(str(inside))
         missing = set(members or ()) - found
         if missing:
             raise ArchiveError(
@@ -149,9 +156,18 @@ def extract(
     return folder
 
 
-def _entries(path: Path, max_bytes: int) -> Iterator[tuple[str, int, IO[bytes] | None]]:
+def _is_zip(path: Path) -> bool:
+    # By its start: zipfile.is_zipfile looks at the end, which any file may imitate.
+    with open(path, "rb") as file:
+        return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+
+
+_Entry = tuple[str, int, IO[bytes] | None]
+
+
+def _entries(path: Path, max_bytes: int) -> Generator[_Entry, None, None]:
     """Give name, declared size and content (None for a folder) of each entry, refusing links."""
-    if zipfile.is_zipfile(path):
+    if _is_zip(path):
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
                 if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):

@@ -46,13 +46,14 @@ def save_npz(path: str | os.PathLike[str], arrays: Mapping[str, ArrayLike]) -> N
                 f"arrays must hold numbers or strings, however: {name} has dtype {array.dtype}; "
                 "convert it, for instance with astype"
             )
-    with atomic_write(path) as file:
-        # A zip entry a variable, as numpy.savez_compressed does, but for its refusal of
-        # the names "file" and "args".
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as archive:
-            for name, array in plain.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                    np.lib.format.write_array(entry, array, allow_pickle=False)
+    # An entry an array, as numpy.savez_compressed does, but with any name.
+    with (
+        atomic_write(path) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for name, array in plain.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
 def names_npz(path: str | os.PathLike[str]) -> list[str]:

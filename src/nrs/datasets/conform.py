@@ -22,19 +22,23 @@ def array_names(entry: Entry) -> dict[str, tuple[str, ...]]:
     ['X_train', 'y_train', 'X_test', 'y_test']
     """
     kinds = ("X", "y", "qid") if entry.task == "ranking" else ("X", "y")
-    names = [
-        kind if part == "all" else f"{kind}_{part}" for part in entry.rows for kind in kinds
-    ]
+    names = [kind if part == "all" else f"{kind}_{part}" for part in entry.rows for kind in kinds]
     return {name: entry.arrays.get(name, (name,)) for name in names}
 
 
-def choose_names(entry: Entry, available: Collection[str]) -> tuple[dict[str, str], list[str]]:
+def choose_names(
+    entry: Entry, available: Collection[str], *, own: bool = True
+) -> tuple[dict[str, str], list[str]]:
     """Map an entry's arrays to those of a file; also name the ones that the file lacks.
 
-    A validation part may be absent: the paper trains and tests without it.
+    A file of the entry's own may use the plain names; one shared with another entry, where they
+    mean something else, only those of ``entry.arrays``. A validation part may be absent: the
+    paper trains and tests without it.
     """
     chosen, missing = {}, []
     for name, alternatives in array_names(entry).items():
+        if own and name not in alternatives:
+            alternatives = (*alternatives, name)
         found = next((stored for stored in alternatives if stored in available), None)
         if found is not None:
             chosen[name] = found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nrs.datasets.entry import Kind, Preprocess, Task
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 PARTS = ("train", "val", "test")
 
 
@@ -75,7 +75,7 @@ class Dataset:
         return getattr(self, f"X_{name}"), getattr(self, f"y_{name}"), getattr(self, f"qid_{name}")
 
     def __repr__(self) -> str:
-        facts = [self.task]
+        facts: list[str] = [self.task]
         for name in PARTS:
             X = self.part(name)[0]
             if X is not None:

@@ -145,6 +145,14 @@ class Entry:
         return math.prod(self.shape)
 
     @property
+    def n_features_source(self) -> int:
+        """Numbers in one row of the source files, before columns are chosen."""
+        # MNIST's files at LIBSVM stop where the paper does; those of breast-cancer have the id.
+        if self.columns is None or self.columns[0] == 0:
+            return self.n_features
+        return self.columns[2]
+
+    @property
     def n_train(self) -> int:
         """Training rows under the paper's split (all of them for cross-validation)."""
         if self.split == "random":

@@ -73,7 +73,7 @@ def _fit(dataset: Dataset) -> tuple[Floats, Floats]:
     width = most - least
     # LIBSVM leaves a constant column out of its sparse files, so it reads as 0.
     scale = np.where(width > 0, (high - low) / np.where(width > 0, width, 1), 0.0)
-    shift = least - low / np.where(scale > 0, scale, 1)
+    shift = np.where(width > 0, least - low / np.where(scale > 0, scale, 1), least)
     parts = [part for name in PARTS if (part := dataset.part(name)[0]) is not None]
     whole_least = np.min([part.min(axis=0) for part in parts], axis=0)
     whole_most = np.max([part.max(axis=0) for part in parts], axis=0)

@@ -108,8 +108,8 @@ def folds(dataset: Dataset, n: int = 10, seed: int = 0) -> Iterator[Dataset]:
     --------
     >>> import numpy as np
     >>> data = Dataset("tiny", np.eye(20, dtype=np.float32), np.arange(20) % 2, n_classes=2)
-    >>> [fold.y_test.tolist() for fold in folds(data, n=5)][:2]
-    [[1, 0, 0, 1], [1, 0, 0, 1]]
+    >>> [sorted(fold.y_test.tolist()) for fold in folds(data, n=5)][:2]
+    [[0, 0, 1, 1], [0, 0, 1, 1]]
     """
     present = {}
     for part in PARTS:

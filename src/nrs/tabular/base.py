@@ -20,15 +20,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from nrs.core import fold
-from nrs.tabular.batches import Rows, ShuffledBatches
+from nrs.tabular.batches import Rows, ShuffledBatches, forward_rows
 from nrs.tabular.encoding import TableEncoder
 from nrs.tabular.frames import Table, read_table
 from nrs.tabular.importance import feature_importances
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.network import TableNetwork
+from nrs.tabular.passes import Passes
 from nrs.tabular.presets import Recipe, resolve
 from nrs.tabular.runtime import checksum, draw_seed, pick_device, threads
-from nrs.tabular.targets import ClassTarget, Target, target_from_state
+from nrs.tabular.targets import Target, target_from_state
 from nrs.training import (
     Callback,
     Checkpoint,
@@ -42,8 +43,6 @@ from nrs.training import (
 )
 from nrs.training.settings import build_optimizer
 
-# Rows of one forward pass at prediction: the widest activations stay in cache.
-PREDICT_ROWS = 2048
 # Fewer rows than this take other kernels, whose sums round differently: they are padded, so that a
 # row's prediction does not depend on the rows beside it.
 LEAST_PREDICT_ROWS = 16
@@ -55,6 +54,9 @@ _NOT_SAVED = ("callbacks", "checkpoint", "verbose", "device", "n_jobs", "random_
 
 class TableEstimator(BaseEstimator):
     """Common base of :class:`nrs.NRSClassifier` and :class:`nrs.NRSRegressor`."""
+
+    # Optimizer and seed of partial_fit, between its calls.
+    _passes: Passes | None = None
 
     def __init__(
         self,
@@ -125,7 +127,7 @@ class TableEstimator(BaseEstimator):
             If the loss becomes NaN or infinite.
         """
         table, labels = self._read(X, y, reset=True)
-        weights = self._sample_weights(sample_weight, X, labels)
+        weights = self._sample_weights(sample_weight, labels)
         seed = draw_seed(self.random_state)
         device = pick_device(self.device)
         with threads(self.n_jobs):
@@ -133,10 +135,8 @@ class TableEstimator(BaseEstimator):
             train_rows, held_out = self._split(labels, recipe, seed, eval_set)
             self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
             features = self.encoder_.fit_transform(table, rows=train_rows)
-            self.target_ = self._make_target(labels if train_rows is None else labels[train_rows])
-            # A class that is only among the held-out rows still is a class.
-            if isinstance(self.target_, ClassTarget):
-                self.target_ = self._make_target(labels)
+            self.target_ = self._make_target(labels, train_rows)
+            # The columns that the encoder made decide the width.
             recipe = self._resolve(table.n_rows, self.encoder_.n_features_out_)
             targets = self.target_.encode(labels)
             rows = Rows(features, targets, weights, train_rows, device)
@@ -155,39 +155,33 @@ class TableEstimator(BaseEstimator):
                 callbacks=self._callbacks(),
                 checkpoint=self._checkpoint(recipe, features, targets, weights),
             )
-        self._finish()
+        self._passes = None
+        self._fold()
         return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Self:
-        """Take one pass over more rows, keeping what was learned.
-
-        The first call learns the encoding of the columns, later ones use it; so the first rows
-        should be typical ones. The optimizer's state is kept from call to call.
-        """
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         first = not hasattr(self, "network_")
         table, labels = self._read(X, y, reset=first)
-        weights = self._sample_weights(sample_weight, X, labels)
+        weights = self._sample_weights(sample_weight, labels)
         device = pick_device(self.device)
         with threads(self.n_jobs):
             if first:
-                seed = draw_seed(self.random_state)
                 recipe = self._resolve(table.n_rows, table.n_columns)
                 self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
                 self.encoder_.fit(table)
-                self.target_ = self._make_target(labels, **options)
+                self.target_ = self._make_target(labels if classes is None else classes, None)
                 self._remember(self._resolve(table.n_rows, self.encoder_.n_features_out_))
-                self.network_ = self._make_network(seed).to(device)
+                self.network_ = self._make_network(draw_seed(self.random_state)).to(device)
                 self.history_ = History([])
-                self._passes = 0
-            if getattr(self, "_optimizer", None) is None:
+            if self._passes is None:
                 settings = self._train_settings(self.recipe_, None)
-                self._optimizer = build_optimizer(list(self.network_.parameters()), settings)
-                self._generator = torch.Generator().manual_seed(draw_seed(self.random_state))
-                self._passes = getattr(self, "_passes", 0)
+                optimizer = build_optimizer(list(self.network_.parameters()), settings)
+                self._passes = Passes(optimizer, draw_seed(self.random_state))
             features, targets = self.encoder_.transform(table), self.target_.encode(labels)
             rows = Rows(features, targets, weights, None, device)
-            self._one_pass(ShuffledBatches(rows, self.recipe_.batch_size))
-        self._finish(keep_optimizer=True)
+            batches = ShuffledBatches(rows, self.recipe_.batch_size)
+            self._passes.run(self.network_, batches, self._step)
+        self._fold()
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -239,7 +233,7 @@ class TableEstimator(BaseEstimator):
             model.feature_names_in_ = np.asarray(model.encoder_.feature_names_in_, dtype=object)
         model.network_ = model._make_network(seed=0)
         model.network_.load_state_dict(file.tensors)
-        model._finish()
+        model._fold()
         return model
 
     @property
@@ -274,7 +268,8 @@ class TableEstimator(BaseEstimator):
     def _check_labels(self, y: Any) -> np.ndarray:
         raise NotImplementedError
 
-    def _make_target(self, labels: np.ndarray, **options: Any) -> Target:
+    def _make_target(self, labels: np.ndarray, rows: np.ndarray | None) -> Target:
+        """Learn the target from all labels, or what must not see held-out ones from `rows`."""
         raise NotImplementedError
 
     def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
@@ -312,15 +307,13 @@ class TableEstimator(BaseEstimator):
             )
         return table
 
-    def _sample_weights(self, given: Any, X: Any, labels: np.ndarray) -> np.ndarray | None:
+    def _sample_weights(self, given: Any, labels: np.ndarray) -> np.ndarray | None:
         weights = self._class_weights(labels)
         if given is not None:
             n_rows = np.empty((len(labels), 1))
             checked = _check_sample_weight(
                 given, n_rows, dtype=np.float64, ensure_non_negative=True
             )
-            if not checked.any():
-                raise ValueError("sample_weight is zero for every row; give some rows a weight")
             weights = checked if weights is None else weights * checked
         return None if weights is None else (weights / weights.mean()).astype(np.float32)
 
@@ -441,21 +434,8 @@ class TableEstimator(BaseEstimator):
         identity = {"data": checksum(*data), "recipe": recipe.to_dict()}
         return Checkpoint(self.checkpoint, identity)
 
-    def _one_pass(self, batches: ShuffledBatches) -> None:
-        # The pass has its own randomness, and leaves the user's as it was.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._generator.initial_seed() + self._passes)
-            self.network_.train()
-            for batch in batches(self._passes, self._generator):
-                self._optimizer.zero_grad(set_to_none=True)
-                self._step(self.network_, batch).backward()
-                self._optimizer.step()
-        self.network_.eval()
-        self._passes += 1
-
-    def _finish(self, *, keep_optimizer: bool = False) -> None:
-        if not keep_optimizer:
-            self._optimizer = None
+    def _fold(self) -> None:
+        """Keep an inference copy, so that `predict` changes nothing in the estimator."""
         self.network_.eval()
         self._predictor = fold(self.network_).requires_grad_(False)
 
@@ -469,12 +449,13 @@ class TableEstimator(BaseEstimator):
         sparse = not isinstance(features, np.ndarray)
         outputs = torch.empty(table.n_rows, self.target_.n_outputs)
         with threads(self.n_jobs), torch.inference_mode():
-            for start in range(0, table.n_rows, PREDICT_ROWS):
-                part = features[start : start + PREDICT_ROWS]
+            step = forward_rows(features.shape[1])
+            for start in range(0, table.n_rows, step):
+                part = features[start : start + step]
                 x = torch.from_numpy(part.toarray() if sparse else part).to(device)
                 padding = max(0, LEAST_PREDICT_ROWS - len(x))
                 scores = self._predictor(functional.pad(x, (0, 0, 0, padding)))
-                outputs[start : start + PREDICT_ROWS] = scores[: len(x)]
+                outputs[start : start + step] = scores[: len(x)]
         return outputs
 
 

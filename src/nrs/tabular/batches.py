@@ -12,6 +12,16 @@ from torch import Tensor
 Batch = tuple[Tensor, Tensor, Tensor | None]
 
 
+# Cells of one forward pass without gradients: activations of this size stay in cache.
+FORWARD_CELLS = 1 << 21
+MOST_FORWARD_ROWS = 2048
+
+
+def forward_rows(features: int) -> int:
+    """Rows of one forward pass without gradients, fewer for wide tables."""
+    return max(64, min(MOST_FORWARD_ROWS, FORWARD_CELLS // features))
+
+
 class Rows:
     """Features, targets and weights of some rows of an encoded table.
 
@@ -33,7 +43,7 @@ class Rows:
     ) -> None:
         self.device = torch.device(device)
         self.sparse = not isinstance(features, np.ndarray)
-        self.features = features if self.sparse else torch.from_numpy(features)
+        self.features: Any = features if self.sparse else torch.from_numpy(features)
         self.targets = torch.from_numpy(targets)
         self.weights = None if weights is None else torch.from_numpy(weights)
         everything = np.arange(features.shape[0])
@@ -51,9 +61,9 @@ class Rows:
         weights = None if self.weights is None else self.weights[rows].to(self.device)
         return x.to(self.device), self.targets[rows].to(self.device), weights
 
-    def in_order(self, batch_size: int = 4096) -> Iterator[Batch]:
-        """All rows in their order, for evaluation."""
-        for rows in self.index.split(batch_size):
+    def in_order(self) -> Iterator[Batch]:
+        """All rows in their order, in parts of a size fit for evaluation."""
+        for rows in self.index.split(forward_rows(self.features.shape[1])):
             yield self.take(rows)
 
 

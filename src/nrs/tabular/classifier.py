@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nrs.tabular.base import TableEstimator
-from nrs.tabular.targets import ClassTarget, MultilabelTarget
+from nrs.tabular.targets import ClassTarget, MultilabelTarget, labels_as_array
 
 
 class NRSClassifier(ClassifierMixin, TableEstimator):
@@ -142,14 +142,17 @@ class NRSClassifier(ClassifierMixin, TableEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take one pass over more rows, keeping what was learned.
 
+        The first call learns the encoding of the columns, later ones use it; so the first rows
+        should be typical ones. The optimizer's state is kept from call to call.
+
         Parameters
         ----------
         classes : array, optional
             All labels that will ever come; at the first call only, where `y` may lack some.
         """
-        if hasattr(self, "network_"):
-            return super().partial_fit(X, y, sample_weight)
-        return super().partial_fit(X, y, sample_weight, classes=classes)
+        return self._partial_fit(
+            X, y, sample_weight, None if classes is None else np.asarray(classes)
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the labels: (n_rows,), or a 0/1 array (n_rows, n_labels) for multi-label."""
@@ -181,7 +184,7 @@ class NRSClassifier(ClassifierMixin, TableEstimator):
         return tags
 
     def _check_labels(self, y: Any) -> np.ndarray:
-        y = _as_array(y)
+        y = y if hasattr(y, "toarray") else labels_as_array(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind == "multilabel-indicator":
             return np.asarray(y.toarray() if hasattr(y, "toarray") else y)
@@ -192,21 +195,15 @@ class NRSClassifier(ClassifierMixin, TableEstimator):
         return y
 
     def _make_target(
-        self, labels: np.ndarray, classes: Any = None
+        self, labels: np.ndarray, rows: np.ndarray | None
     ) -> ClassTarget | MultilabelTarget:
+        # A class that is only among the held-out rows still is a class.
         if labels.ndim == 2:
             return MultilabelTarget(labels.shape[1])
-        return ClassTarget(np.unique(labels if classes is None else np.asarray(classes)))
+        return ClassTarget(np.unique(labels))
 
     def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
         if self.class_weight is None:
             return None
         weights: np.ndarray = compute_sample_weight(self.class_weight, labels)
         return weights
-
-
-def _as_array(y: Any) -> Any:
-    """Labels of a polars series, a pyarrow array or a pandas categorical as NumPy knows them."""
-    if hasattr(y, "to_numpy"):
-        return y.to_numpy()
-    return y if hasattr(y, "toarray") else np.asarray(y)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nrs.core import NRS, dense_weight
+from nrs.core import NRS
 from nrs.tabular.encoding import TableEncoder
 from nrs.tabular.network import TableNetwork
 
@@ -45,11 +45,22 @@ def _folded_matrices(network: TableNetwork, features: int) -> list[Tensor]:
             for stage in range(folded.depth):
                 index = folded.get_buffer(f"index{stage}")
                 weight = folded.get_buffer(f"weight{stage}")
-                matrices.append(dense_weight(index, weight, features).to_sparse())
+                matrices.append(_sparse_matrix(index, weight, features))
                 features = weight.shape[0] * weight.shape[1]
         elif isinstance(layer, nn.Linear):
             matrices.append(layer.weight.clone())
         elif isinstance(layer, nn.BatchNorm1d):
-            scale = layer.weight * torch.rsqrt(layer.running_var + layer.eps)  # type: ignore[operator]
-            matrices[-1] *= scale.unsqueeze(1)
+            variance = layer.get_buffer("running_var")
+            matrices[-1] *= (layer.weight * torch.rsqrt(variance + layer.eps)).unsqueeze(1)
     return matrices
+
+
+def _sparse_matrix(index: Tensor, weight: Tensor, features: int) -> Tensor:
+    """The (G·O, features) matrix of subspace weights, without its zeros: wide tables have many."""
+    groups, outputs, subspace = weight.shape
+    rows = torch.arange(groups * outputs, device=weight.device).repeat_interleave(subspace)
+    columns = index.unsqueeze(1).expand(groups, outputs, subspace).reshape(-1)
+    cells = torch.stack([rows, columns])
+    shape = (groups * outputs, features)
+    values = weight.reshape(-1)
+    return torch.sparse_coo_tensor(cells, values, shape, check_invariants=False).coalesce()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
+from nrs.tabular.dropout import PooledDropout
 
 
 class TableNetwork(nn.Module):
@@ -52,18 +53,18 @@ class TableNetwork(nn.Module):
                 torch.manual_seed(seed)
             layers: list[nn.Module] = []
             if input_dropout:
-                layers.append(nn.Dropout(input_dropout))
+                layers.append(PooledDropout(input_dropout))
             width = in_features
             if n_mul:
                 subspaces = NRS(in_features, n_mul, n_per, n_h, layout=layout, depth=depth)
                 layers.append(subspaces)
                 width = subspaces.out_features
                 if dropout:
-                    layers.append(nn.Dropout(dropout))
+                    layers.append(PooledDropout(dropout))
             for units in hidden:
                 layers += [nn.Linear(width, units), nn.BatchNorm1d(units), nn.ReLU()]
                 if dropout:
-                    layers.append(nn.Dropout(dropout))
+                    layers.append(PooledDropout(dropout))
                 width = units
             layers.append(nn.Linear(width, out_features))
             self.layers = nn.Sequential(*layers)

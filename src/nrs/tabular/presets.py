@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 PRESETS = ("default", "paper")
 
@@ -27,7 +27,7 @@ class Recipe:
     hidden: tuple[int, ...] = (256, 256)
     dropout: float = 0.0
     input_dropout: float = 0.0
-    scale: str = "standard"
+    scale: Literal["standard", "none"] = "standard"
     epochs: int = 50
     batch_size: int = 128
     lr: float = 1e-4

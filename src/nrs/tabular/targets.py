@@ -95,13 +95,27 @@ class RegressionTarget:
         self.n_outputs = len(mean)
 
     @classmethod
-    def of(cls, y: np.ndarray, *, single: bool) -> RegressionTarget:
-        """Learn mean and standard deviation of the (n, outputs) training targets."""
-        std = y.std(0)
-        return cls(y.mean(0), np.where(std > 0, std, 1.0), single=single)
+    def of(cls, y: np.ndarray) -> RegressionTarget:
+        """Learn mean and standard deviation of the (n,) or (n, outputs) training targets."""
+        columns = y.reshape(len(y), -1)
+        return cls(columns.mean(0), columns.std(0), single=y.ndim == 1)
 
     def encode(self, y: np.ndarray) -> np.ndarray:
-        return ((y - self.mean) / self.std).astype(np.float32)
+        """Standardised values, (n, outputs).
+
+        Raises
+        ------
+        ValueError
+            If the number of outputs is another one.
+        """
+        columns = y.reshape(len(y), -1)
+        if columns.shape[1] != self.n_outputs:
+            raise ValueError(
+                f"y must have {self.n_outputs} outputs as in training, however: {columns.shape[1]}"
+            )
+        # A constant output has no scale, and is predicted as its mean whatever the network says.
+        scale = np.where(self.std > 0, self.std, 1.0)
+        return ((columns - self.mean) / scale).astype(np.float32)
 
     def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
         if weights is None:
@@ -122,6 +136,20 @@ class RegressionTarget:
 
 
 Target = ClassTarget | MultilabelTarget | RegressionTarget
+
+
+def labels_as_array(y: Any) -> np.ndarray:
+    """Labels of a list, an array, a pandas or polars series or frame, or a pyarrow array."""
+    if hasattr(y, "to_numpy") and not type(y).__module__.startswith("pyarrow"):
+        y = y.to_numpy()
+    array = np.asarray(y)
+    if array.dtype.kind == "O" and array.size:
+        # Objects of one kind are better as that kind: integers of a nullable column, strings.
+        plain = np.array(array.tolist())
+        if plain.shape == array.shape and {type(v) for v in array.flat} <= {str, int, float, bool}:
+            mixed = len({isinstance(v, str) for v in array.flat}) > 1
+            return array if mixed else plain
+    return array
 
 
 def target_from_state(state: dict[str, Any]) -> Target:

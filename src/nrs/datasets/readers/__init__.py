@@ -37,9 +37,7 @@ def read(path: Path, format: str, *, max_bytes: int, **options: Any) -> Rows:
         If the format has no reader, or the file is not of the format.
     """
     if format not in READERS:
-        raise ValueError(
-            f"format must be one of {', '.join(READERS)}, however: format={format!r}"
-        )
+        raise ValueError(f"format must be one of {', '.join(READERS)}, however: format={format!r}")
     return READERS[format](path, max_bytes=max_bytes, **options)
 
 

@@ -47,7 +47,7 @@ def read_arff(
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> text = "@relation t\\n@attribute a real\\n@attribute b {x, y}\\n@attribute c {0,1}\\n@data\\n"
+    >>> text = "@attribute a real\\n@attribute b {x, y}\\n@attribute c {0,1}\\n@data\\n"
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "two.arff"
     ...     _ = path.write_text(text + "0.5,y,1\\n?,x,0\\n")
@@ -108,9 +108,7 @@ def _attribute(line: str, path: str | os.PathLike[str]) -> tuple[str, dict[str, 
     return name, None
 
 
-def _position(
-    cell: str, choices: dict[str, str], name: str, path: str | os.PathLike[str]
-) -> str:
+def _position(cell: str, choices: dict[str, str], name: str, path: str | os.PathLike[str]) -> str:
     if cell in ("?", "<null>"):
         return "?"
     if cell not in choices:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -53,9 +54,8 @@ def read_hdf5(
 
 def _h5py() -> Any:
     try:
-        import h5py
+        return importlib.import_module("h5py")
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             "reading HDF5 files needs h5py, however: it is not installed; pip install h5py"
         ) from None
-    return h5py

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from nrs.datasets.archives import open_stream
+from nrs.datasets.dataset import Array
 from nrs.datasets.errors import ArchiveError
 from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
 
@@ -64,7 +66,7 @@ def read_libsvm(
 
 def _load(
     path: str | os.PathLike[str], n_features: int | None, max_bytes: int, *, multilabel: bool
-) -> tuple[np.ndarray, object]:
+) -> tuple[Array, Any]:
     try:
         with open_stream(path, max_bytes=max_bytes) as file:
             X, y = load_svmlight_file(
@@ -81,6 +83,6 @@ def _load(
     return X.toarray(), y
 
 
-def whole_numbers(y: np.ndarray) -> np.ndarray:
+def whole_numbers(y: Array) -> Array:
     """Turn floats that are all whole numbers into int64; leave others."""
     return y.astype(np.int64) if np.array_equal(y, np.floor(y)) else y

@@ -7,7 +7,9 @@ import zlib
 
 import numpy as np
 import scipy.io
+from scipy.io.matlab import MatReadError
 
+from nrs.datasets.errors import DatasetFileError
 from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
 
 
@@ -57,7 +59,9 @@ def read_matlab(
         if sum(int(np.prod(sizes[name])) for name in wanted) > max_bytes:
             raise unreadable(path, "MATLAB", f"its arrays take more than {max_bytes:,} bytes")
         content = scipy.io.loadmat(path, variable_names=wanted)
-    except (OSError, TypeError, NotImplementedError, EOFError, zlib.error) as error:
+    except DatasetFileError:
+        raise
+    except (MatReadError, OSError, TypeError, ValueError, NotImplementedError, zlib.error) as error:
         raise unreadable(path, "MATLAB", error) from None
     X = np.asarray(content[x])
     if X.ndim == 4:

@@ -1,0 +1,213 @@
+"""How long the default estimator fits and predicts, beside forests, boosting and tabular networks.
+
+    NRS_DATA=<folder with letter.npz, satimage.npz, a9a.npz, covtype.npz> \\
+        python -m benchmarks.estimators --json results/estimators.json
+
+Every cell (data set × method) runs in a fresh process with one thread and is measured in CPU
+seconds; peers are at their defaults. Cells that are already in the JSON file are kept, so a run
+that was stopped goes on; `--again NRS` measures a method anew. Where a method needs more than 15
+minutes to fit, every method gets 20,000 training rows of that data set instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import in_fresh_process, provenance, table, write_json
+
+SEED = 0
+MOST_SECONDS = 900
+FEWER_ROWS = 20_000
+COVTYPE_ROWS = 100_000
+PREDICT_ROWS = (1, 1_000, 100_000)
+
+
+def _nrs() -> Any:
+    from nrs import NRSClassifier
+
+    return NRSClassifier(random_state=SEED, n_jobs=1)
+
+
+def _forest() -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(500, random_state=SEED, n_jobs=1)
+
+
+def _lightgbm() -> Any:
+    from lightgbm import LGBMClassifier
+
+    return LGBMClassifier(random_state=SEED, n_jobs=1, verbose=-1)
+
+
+def _catboost() -> Any:
+    from catboost import CatBoostClassifier
+
+    return CatBoostClassifier(
+        random_seed=SEED, thread_count=1, verbose=0, allow_writing_files=False
+    )
+
+
+def _realmlp() -> Any:
+    from pytabkit import RealMLP_TD_Classifier
+
+    return RealMLP_TD_Classifier(random_state=SEED, n_threads=1, device="cpu")
+
+
+def _tabm() -> Any:
+    from pytabkit import TabM_D_Classifier
+
+    return TabM_D_Classifier(random_state=SEED, n_threads=1, device="cpu")
+
+
+METHODS: dict[str, Callable[[], Any]] = {
+    "NRS": _nrs,
+    "RandomForest(500)": _forest,
+    "LightGBM": _lightgbm,
+    "CatBoost": _catboost,
+    "RealMLP": _realmlp,
+    "TabM": _tabm,
+}
+DATASETS = ("satimage", "letter", "a9a", "covtype")
+
+
+def load(name: str, rows: int | None) -> tuple[np.ndarray, ...]:
+    """Training and test part of a data set; `rows` limits the training part."""
+    if name == "synthetic":
+        from sklearn.datasets import make_classification
+
+        X, y = make_classification(600, 8, n_informative=5, random_state=SEED)
+        return X[:400].astype(np.float32), y[:400], X[400:].astype(np.float32), y[400:]
+    folder = os.environ.get("NRS_DATA")
+    if folder is None:
+        sys.exit("set NRS_DATA to the folder that holds letter.npz, satimage.npz, …")
+    with np.load(Path(folder) / f"{name}.npz", allow_pickle=False) as file:
+        if "X_train" in file:
+            parts = [file[key] for key in ("X_train", "y_train", "X_test", "y_test")]
+        else:
+            order = np.random.default_rng(SEED).permutation(len(file["y"]))
+            train, test = order[:COVTYPE_ROWS], order[COVTYPE_ROWS : COVTYPE_ROWS + 50_000]
+            X, y = file["X"], file["y"]
+            parts = [X[train], y[train], X[test], y[test]]
+    X, y, X_test, y_test = parts
+    if rows is not None and rows < len(y):
+        chosen = np.random.default_rng(SEED).permutation(len(y))[:rows]
+        X, y = X[chosen], y[chosen]
+    return X.astype(np.float32), y.astype(np.int64), X_test.astype(np.float32), y_test
+
+
+def measure_cell(dataset: str, method: str, rows: int | None) -> dict[str, Any]:
+    """Fit, score and time one method on one data set; runs in a process of its own."""
+    import torch
+
+    torch.set_num_threads(1)
+    X, y, X_test, y_test = load(dataset, rows)
+    # The peers want labels 0, 1, …
+    labels, y = np.unique(y, return_inverse=True)
+    y_test = np.searchsorted(labels, y_test)
+    model = METHODS[method]()
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 30))
+    start = time.process_time()
+    model.fit(X, y)
+    fit = time.process_time() - start
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS + 30, MOST_SECONDS + 30))
+    accuracy = float((np.asarray(model.predict(X_test)).reshape(-1) == y_test).mean())
+    predict = {}
+    for count in PREDICT_ROWS:
+        tiled = np.ascontiguousarray(np.resize(X_test, (count, X_test.shape[1])))
+        times = []
+        for _ in range({1: 30, 1_000: 5}.get(count, 2)):
+            start = time.process_time()
+            model.predict_proba(tiled)
+            times.append(time.process_time() - start)
+        predict[str(count)] = statistics.median(times)
+    return {
+        "dataset": dataset, "method": method, "train_rows": len(y), "fit_seconds": fit,
+        "predict_seconds": predict, "accuracy": accuracy,
+    }  # fmt: skip
+
+
+def run(datasets: list[str], methods: list[str], path: Path | None, again: list[str]) -> dict:
+    """Measure what is missing, writing every cell as it comes."""
+    report: dict[str, Any] = {"cells": []}
+    if path is not None and path.exists():
+        report = json.loads(path.read_text(encoding="utf-8"))
+    kept = [c for c in report["cells"] if c["method"] not in again]
+    report = {"provenance": provenance(seed=SEED), "cells": kept}
+    for dataset in datasets:
+        # The slowest first: whether it keeps the limit decides the rows of all.
+        for method in sorted(methods, key=lambda name: -list(METHODS).index(name)):
+            cells = [c for c in report["cells"] if c["dataset"] == dataset]
+            if any(c["method"] == method for c in cells):
+                continue
+            rows = FEWER_ROWS if any(c.get("limited") for c in cells) else None
+            try:
+                cell = in_fresh_process(measure_cell, dataset=dataset, method=method, rows=rows)
+            except RuntimeError:
+                if rows is not None:
+                    raise
+                cell = in_fresh_process(
+                    measure_cell, dataset=dataset, method=method, rows=FEWER_ROWS
+                )
+                report["cells"] = [c for c in report["cells"] if c["dataset"] != dataset]
+                cell["limited"] = True
+            print(f"{dataset} {method}: fit {cell['fit_seconds']:.1f} s", file=sys.stderr)
+            report["cells"].append(cell)
+            if path is not None:
+                write_json(path, report)
+    return report
+
+
+def tables(report: dict) -> str:
+    """CPU seconds to fit and to predict, and accuracy, a row a method."""
+    cells = {(c["dataset"], c["method"]): c for c in report["cells"]}
+    datasets = list(dict.fromkeys(dataset for dataset, _ in cells))
+    methods = [name for name in METHODS if any(name == method for _, method in cells)]
+    heads = []
+    for dataset in datasets:
+        rows = {c["train_rows"] for c in report["cells"] if c["dataset"] == dataset}
+        heads.append(f"{dataset} ({'/'.join(f'{r:,}' for r in sorted(rows))} rows)")
+
+    def rows_of(value: Callable[[dict], float]) -> list[list[object]]:
+        return [
+            [m, *(value(cells[d, m]) if (d, m) in cells else None for d in datasets)]
+            for m in methods
+        ]
+
+    parts = ["Fit, CPU seconds", table(["method", *heads], rows_of(lambda c: c["fit_seconds"]))]
+    for count in PREDICT_ROWS:
+        title = f"Predict {count:,} rows, rows a CPU second"
+        speed = rows_of(lambda c, n=count: float(round(n / c["predict_seconds"][str(n)])))
+        parts += [title, table(["method", *heads], speed)]
+    accuracy = rows_of(lambda c: round(100 * c["accuracy"], 2))
+    parts += ["Accuracy on the test part, %", table(["method", *heads], accuracy)]
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--datasets", default=",".join(DATASETS))
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--again", default="", help="methods to measure anew")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    report = run(
+        options.datasets.split(","), options.methods.split(","), options.json,
+        options.again.split(","),
+    )  # fmt: skip
+    print(tables(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,515 @@
+"""`ANTClassifier` and `ANTRegressor`: adaptive neural trees for tables.
+
+Tanno et al., "Adaptive Neural Trees" (ICML 2019): a tree whose edges transform features, whose
+nodes route rows and whose leaves predict; it grows while held-out rows gain by it
+(`nrs.baselines.ant_growth`), and is then refined as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from nrs.baselines.ant_growth import GrowthSettings, grow
+from nrs.baselines.ant_tree import AdaptiveTree, read_structure
+from nrs.tabular.base import _NOT_SAVED, TableEstimator, _plain
+from nrs.tabular.batches import Rows, ShuffledBatches
+from nrs.tabular.classifier import NRSClassifier
+from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.presets import PRESETS
+from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.runtime import draw_seed, pick_device, threads
+from nrs.tabular.targets import ClassTarget, target_from_state
+from nrs.training import History, ModelFileError, TrainSettings, read_model, train, write_model
+from nrs.training.weights import copy_weights, put_weights
+
+# Fewer rows than this cannot spare any: they are trained and measured on.
+_LEAST_ROWS_TO_SPLIT = 20
+
+
+@dataclass(frozen=True)
+class ANTRecipe:
+    """Everything that decides a fit besides the data and the seed; see :class:`ANTClassifier`.
+
+    The field values are the CPU setting, ``preset="default"``.
+    """
+
+    width: int = 128
+    router_width: int = 16
+    batch_norm: bool = True
+    max_depth: int = 6
+    max_nodes: int = 15
+    grow_epochs: int = 20
+    patience: int = 5
+    epochs: int = 40
+    batch_size: int = 128
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: str = "cosine"
+    ema: float | None = 0.99
+    scale: str = "standard"
+    validation_fraction: float = 0.1
+    metric: Any = "default"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON values, but a callable metric by its name."""
+        values = asdict(self)
+        if callable(self.metric):
+            values["metric"] = getattr(self.metric, "__name__", "callable")
+        return values
+
+
+def resolve(preset: str, chosen: Mapping[str, Any], rows: int) -> ANTRecipe:
+    """Take the preset's values for a table of so many rows, then what the user chose.
+
+    Raises
+    ------
+    ValueError
+        An unknown preset, or a value out of its range.
+
+    Examples
+    --------
+    >>> resolve("paper", {"width": 32}, rows=1000).epochs
+    100
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"preset must be one of {PRESETS}, however: preset={preset!r}")
+    recipe = ANTRecipe()
+    if preset == "paper":
+        recipe = ANTRecipe(
+            width=256, batch_norm=False, max_depth=20, max_nodes=127, grow_epochs=50,
+            epochs=100, schedule="constant", ema=None,
+        )  # fmt: skip
+    elif rows >= 20_000:
+        recipe = replace(recipe, batch_size=256)
+    if rows < _LEAST_ROWS_TO_SPLIT:
+        recipe = replace(recipe, validation_fraction=0.0)
+    recipe = replace(recipe, **{k: v for k, v in chosen.items() if v is not None})
+    least = {
+        "width": 1, "router_width": 0, "max_depth": 0, "max_nodes": 1, "grow_epochs": 1,
+        "patience": 1, "epochs": 1, "batch_size": 2,
+    }  # fmt: skip
+    for name, smallest in least.items():
+        value = getattr(recipe, name)
+        integer = hasattr(value, "__index__") and not isinstance(value, bool)
+        if not integer or value < smallest:
+            raise ValueError(
+                f"{name} must be an integer of at least {smallest}, however: {name}={value!r}"
+            )
+    if not 0 <= recipe.validation_fraction < 1:
+        value = recipe.validation_fraction
+        raise ValueError(f"validation_fraction must be at least 0 and below 1, however: {value!r}")
+    if recipe.scale not in ("standard", "none"):
+        raise ValueError(f"scale must be 'standard' or 'none', however: scale={recipe.scale!r}")
+    return recipe
+
+
+class AdaptiveTreeEstimator(TableEstimator):
+    """Common base of :class:`ANTClassifier` and :class:`ANTRegressor`: growth, then refinement."""
+
+    def __init__(
+        self,
+        *,
+        preset: str = "default",
+        width: int | None = None,
+        router_width: int | None = None,
+        batch_norm: bool | None = None,
+        max_depth: int | None = None,
+        max_nodes: int | None = None,
+        grow_epochs: int | None = None,
+        patience: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        scale: str | None = None,
+        validation_fraction: float | None = None,
+        metric: Any = None,
+        categorical_features: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "auto",
+        verbose: int = 1,
+        callbacks: Any = None,
+    ) -> None:
+        self.preset = preset
+        self.width = width
+        self.router_width = router_width
+        self.batch_norm = batch_norm
+        self.max_depth = max_depth
+        self.max_nodes = max_nodes
+        self.grow_epochs = grow_epochs
+        self.patience = patience
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.scale = scale
+        self.validation_fraction = validation_fraction
+        self.metric = metric
+        self.categorical_features = categorical_features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Grow a tree on a table, then refine it.
+
+        Parameters
+        ----------
+        X : array, data frame (pandas, polars, pyarrow) or sparse matrix, (n_rows, n_columns)
+            Numbers, strings, categories, booleans, dates and missing values, as they are.
+        y : array (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array (n_rows,), optional
+        eval_set : (X, y), optional
+            Rows that decide about growth and the best epoch, instead of a held-out part of `X`.
+
+        Raises
+        ------
+        ValueError
+            Bad input, with what came, what was expected and what to do.
+        nrs.training.DivergenceError
+            If the loss becomes NaN or infinite.
+        """
+        table, labels = self._read(X, y, reset=True)
+        weights = self._sample_weights(sample_weight, labels)
+        seed = draw_seed(self.random_state)
+        device = pick_device(self.device)
+        with threads(self.n_jobs):
+            recipe = self._resolve(table.n_rows, table.n_columns)
+            train_rows, held_out = self._split(labels, recipe, seed, eval_set)
+            self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
+            features = self.encoder_.fit_transform(table, rows=train_rows)
+            self.target_ = self._make_target(labels, train_rows)
+            targets = self.target_.encode(labels)
+            rows = Rows(features, targets, weights, train_rows, device)
+            validation = self._validation(eval_set, features, targets, weights, held_out, device)
+            self._remember(recipe)
+            self._grow_and_refine(rows, rows if validation is None else validation, seed)
+            self.nodes_ = self._describe(rows)
+        self._fold()
+        return self
+
+    def leaf_probabilities(self, X: Any) -> np.ndarray:
+        """Probability of reaching each leaf, (n_rows, n_leaves), by the order of `tree_.leaves`."""
+        check_is_fitted(self)
+        features = self.encoder_.transform(self._read_table(X, reset=False))
+        rows = Rows(features, np.zeros(features.shape[0], np.float32))
+        device = next(self.network_.parameters()).device
+        with threads(self.n_jobs), torch.inference_mode():
+            parts = [self.tree_.leaf_log_reach(x.to(device)) for x, _, _ in rows.in_order()]
+        values: np.ndarray = torch.cat(parts).double().softmax(1).cpu().numpy()
+        return values
+
+    def plot_tree(self, ax: Any = None) -> Any:
+        """Draw the grown tree with matplotlib; returns the axes."""
+        check_is_fitted(self)
+        from nrs.baselines.ant_plot import plot_tree
+
+        classes = getattr(self.target_, "classes", None)
+        return plot_tree(self.nodes_, None if classes is None else list(classes), ax)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted tree to one safetensors file, atomically.
+
+        The file's header holds the shape of the tree, configuration, column schema and labels.
+        """
+        check_is_fitted(self)
+        parameters = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in _NOT_SAVED
+        }
+        if callable(self.metric):
+            parameters["metric"] = None
+        header = {
+            "estimator": type(self).__name__,
+            "parameters": json.loads(json.dumps(parameters, default=_plain)),
+            "recipe": self.recipe_.to_dict(),
+            "encoder": self.encoder_.to_state(),
+            "target": self.target_.state(),
+            "history": self.history_.to_dict(),
+            "tree": self.tree_.structure(),
+            "growth": self.growth_,
+            "nodes": self.nodes_,
+        }
+        write_model(path, self.network_.state_dict(), header, kind="table")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a tree that :meth:`save` wrote; nothing in the file is executed.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is truncated, altered, of another kind, or of a newer format.
+        """
+        file = read_model(path, kind="table")
+        header = file.header
+        if header["estimator"] != cls.__name__:
+            raise ModelFileError(
+                f"{os.fspath(path)} holds a model of {header['estimator']}, not of "
+                f"{cls.__name__}; load it with {header['estimator']}.load(...)"
+            )
+        model = cls(**header["parameters"])
+        model.encoder_ = TableEncoder.from_state(header["encoder"])
+        model.target_ = target_from_state(header["target"])
+        model.history_ = History.from_dict(header["history"])
+        model.growth_, model.nodes_ = header["growth"], header["nodes"]
+        model._remember(ANTRecipe(**header["recipe"]))
+        model.n_features_in_ = model.encoder_.n_features_in_
+        if hasattr(model.encoder_, "feature_names_in_"):
+            model.feature_names_in_ = np.asarray(model.encoder_.feature_names_in_, dtype=object)
+        model.network_ = model._make_tree(0, header["tree"])
+        model.network_.load_state_dict(file.tensors)
+        model._fold()
+        return model
+
+    @property
+    def tree_(self) -> AdaptiveTree:
+        """The fitted tree, a torch module whose `repr` is a drawing in characters."""
+        if not hasattr(self, "network_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        tree: AdaptiveTree = self.network_
+        return tree
+
+    # What a tree has not.
+
+    @property
+    def partial_fit(self) -> Any:
+        raise AttributeError(f"{type(self).__name__} grows from all rows at once; use fit")
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        raise AttributeError(
+            f"{type(self).__name__} has no importances of its own; use "
+            "sklearn.inspection.permutation_importance"
+        )
+
+    # The steps of a fit.
+
+    def _resolve(self, rows: int, features: int) -> Any:
+        names = [name for name in asdict(ANTRecipe()) if name not in ("schedule", "ema")]
+        return resolve(self.preset, {name: getattr(self, name) for name in names}, rows)
+
+    def _make_tree(self, seed: int, structure: Any = None) -> AdaptiveTree:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            return AdaptiveTree(
+                self.encoder_.n_features_out_,
+                self.target_.n_outputs,
+                kind=self.target_.kind,
+                width=self.recipe_.width,
+                router_width=self.recipe_.router_width,
+                batch_norm=self.recipe_.batch_norm,
+                nodes=None if structure is None else read_structure(structure),
+            )
+
+    def _grow_and_refine(self, rows: Rows, validation: Rows, seed: int) -> None:
+        recipe: ANTRecipe = self.recipe_
+        generator = torch.Generator().manual_seed(seed)
+        tree = self._make_tree(seed).to(rows.device)
+        local = TrainSettings(
+            epochs=recipe.grow_epochs, lr=recipe.lr, optimizer="adam",
+            weight_decay=recipe.weight_decay, patience=recipe.patience,
+        )  # fmt: skip
+        limits = GrowthSettings(recipe.max_depth, recipe.max_nodes, recipe.batch_size, local)
+        self.growth_ = grow(tree, rows, validation, self.target_, limits, generator)
+
+        evaluate = self._evaluator(validation, recipe)  # type: ignore[arg-type]
+        with torch.no_grad():
+            grown_score, grown = evaluate(tree)["score"], copy_weights(tree)
+        batches = ShuffledBatches(rows, recipe.batch_size)
+        whole = TrainSettings(
+            epochs=recipe.epochs, lr=recipe.lr, optimizer="adam",
+            weight_decay=recipe.weight_decay, schedule=recipe.schedule, ema=recipe.ema,
+        )  # fmt: skip
+        self.history_ = train(
+            tree, batches, self._step, whole,
+            generator=generator, evaluate=evaluate, steps_per_epoch=len(batches),
+            callbacks=self._callbacks(),
+        )  # fmt: skip
+        if not max(self.history_["score"]) >= grown_score:
+            put_weights(tree, grown)
+            self.history_.best_epoch = None
+        self.network_ = tree
+
+    @torch.no_grad()
+    def _describe(self, rows: Rows) -> list[dict[str, Any]]:
+        """What goes through every node: share of the rows, and their mean target."""
+        tree = self.tree_
+        reach = torch.zeros(len(tree.nodes), dtype=torch.float64)
+        values = torch.zeros(len(tree.nodes), self.target_.n_outputs, dtype=torch.float64)
+        for x, y, weights in rows.in_order():
+            shown = self._shown(y)
+            for number, _, log_reach in tree.walk(x):
+                share = log_reach.double().exp().cpu()
+                if weights is not None:
+                    share = share * weights.cpu().unsqueeze(1)
+                reach[number] += share.sum()
+                values[number] += (share * shown).sum(0)
+        values /= reach.clamp_min(torch.finfo(reach.dtype).tiny).unsqueeze(1)
+        return [
+            {
+                "node": number,
+                "kind": "solver" if node.children is None else "router",
+                "parent": node.parent,
+                "transformers": node.transformers,
+                "depth": tree.depth_at(number),
+                "reach": float(reach[number] / reach[0].clamp_min(1e-300)),
+                "value": values[number].tolist(),
+            }
+            for number, node in enumerate(tree.nodes)
+        ]
+
+    def _shown(self, y: Tensor) -> Tensor:
+        """Targets as numbers whose mean means something: one-hot classes, labels, or values."""
+        if isinstance(self.target_, ClassTarget):
+            return torch.nn.functional.one_hot(y.cpu(), self.target_.n_outputs).double()
+        if self.target_.kind == "multilabel":
+            return y.cpu().double()
+        values = np.asarray(self.target_.labels(y)).reshape(len(y), -1)
+        return torch.from_numpy(values)
+
+
+class ANTClassifier(AdaptiveTreeEstimator, NRSClassifier):
+    """Classify the rows of a raw table with an adaptive neural tree.
+
+    Tables, targets and predictions are those of :class:`nrs.NRSClassifier`. The tree begins as one
+    linear solver. At every leaf, breadth first, the loss on held-out rows decides whether it stays,
+    gets one more transformer on its edge, or is split by a router; only the new parts are trained
+    meanwhile. Then all parts are trained together, and the best epoch is kept (the grown tree, if
+    no epoch is better).
+
+    Parameters
+    ----------
+    preset : {"default", "paper"}
+        ``"default"`` is for a CPU: at most 15 nodes and 6 modules on a path, 20 epochs a
+        candidate, 40 of refinement with a falling learning rate and averaged weights.
+        ``"paper"`` follows the original: 50 epochs a candidate, 100 of refinement, the bounds
+        (127 nodes, 20 modules on a path) only a safeguard. Its widths are ours: the original's
+        modules are for images. Parameters that are None take the preset's value, which the fitted
+        attribute of their name with a trailing underscore tells.
+    width : int, optional
+        Units of a transformer.
+    router_width : int, optional
+        Hidden units of a router; 0 makes it linear.
+    batch_norm : bool, optional
+        Whether transformers are normalised.
+    max_depth : int, optional
+        Most transformers and routers between the input and a leaf; 0 is a linear model.
+    max_nodes : int, optional
+        Most routers and leaves together; 1 never splits.
+    grow_epochs, patience : int, optional
+        Most epochs of a candidate, and epochs without improvement after which it is done.
+    epochs : int, optional
+        Epochs of refinement.
+    batch_size, lr, weight_decay, scale : optional
+        Of both phases; as in :class:`nrs.NRSClassifier`.
+    validation_fraction : float, optional
+        Part of the rows that is held out to decide. With 0 (and for fewer than 20 rows) the
+        training rows decide, and the tree grows further than it should.
+    metric, class_weight, categorical_features, random_state, n_jobs, device, verbose, callbacks
+        As in :class:`nrs.NRSClassifier`; `metric` and `callbacks` are for refinement, growth goes
+        by the loss.
+
+    Attributes
+    ----------
+    classes_ : ndarray of the labels.
+    tree_ : :class:`nrs.baselines.ant_tree.AdaptiveTree`
+    growth_ : list of dict
+        A row a visited leaf: `node`, `action` ("keep", "deepen", "split") and the held-out loss
+        under each; None where a limit forbade it.
+    nodes_ : list of dict
+        A row a node: `kind`, `parent`, `transformers`, `depth`, `reach` (mean probability of
+        getting there over the training rows) and `value` (mean target of those who do).
+    history_ : :class:`nrs.training.History` of the refinement.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ANTClassifier(max_nodes=3, grow_epochs=10, epochs=20, random_state=0).fit(X, y)
+    >>> model.predict_proba(X).shape, model.score(X, y) > 0.9
+    ((150, 3), True)
+    >>> [sorted(row) for row in model.growth_][0]
+    ['action', 'deepen', 'keep', 'node', 'split']
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str = "default",
+        width: int | None = None,
+        router_width: int | None = None,
+        batch_norm: bool | None = None,
+        max_depth: int | None = None,
+        max_nodes: int | None = None,
+        grow_epochs: int | None = None,
+        patience: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        scale: str | None = None,
+        validation_fraction: float | None = None,
+        metric: Any = None,
+        class_weight: Any = None,
+        categorical_features: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "auto",
+        verbose: int = 1,
+        callbacks: Any = None,
+    ) -> None:
+        super().__init__(
+            preset=preset,
+            width=width,
+            router_width=router_width,
+            batch_norm=batch_norm,
+            max_depth=max_depth,
+            max_nodes=max_nodes,
+            grow_epochs=grow_epochs,
+            patience=patience,
+            epochs=epochs,
+            batch_size=batch_size,
+            lr=lr,
+            weight_decay=weight_decay,
+            scale=scale,
+            validation_fraction=validation_fraction,
+            metric=metric,
+            categorical_features=categorical_features,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            device=device,
+            verbose=verbose,
+            callbacks=callbacks,
+        )
+        self.class_weight = class_weight
+
+
+class ANTRegressor(AdaptiveTreeEstimator, NRSRegressor):
+    """Predict one or several numbers with an adaptive neural tree.
+
+    The prediction is the mean of the leaves' linear predictions, weighted by the probabilities of
+    reaching them; its squared error on standardised targets is minimised. Parameters and
+    attributes are those of :class:`ANTClassifier`, but for `class_weight` and `classes_`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = ANTRegressor(max_nodes=3, grow_epochs=5, epochs=5, random_state=0).fit(X, y)
+    >>> model.predict(X).shape, model.leaf_probabilities(X).shape[0]
+    ((442,), 442)
+    """

@@ -1,0 +1,41 @@
+"""Where data comes from: a catalog of datasets, their readers, and the paper's splits."""
+
+from nrs.datasets.arrays import read_npz, save_npz
+from nrs.datasets.catalog import info, names, variants_of
+from nrs.datasets.dataset import Dataset
+from nrs.datasets.entry import Entry, Source
+from nrs.datasets.errors import (
+    ArchiveError,
+    DatasetFileError,
+    DatasetNotFoundError,
+    DownloadError,
+)
+from nrs.datasets.folders import cache_folder, data_folders
+from nrs.datasets.load import get, load
+from nrs.datasets.paper_table import PaperRow, paper_table
+from nrs.datasets.preprocess import paper_preprocess
+from nrs.datasets.splits import folds, random_split
+
+__all__ = [
+    "ArchiveError",
+    "Dataset",
+    "DatasetFileError",
+    "DatasetNotFoundError",
+    "DownloadError",
+    "Entry",
+    "PaperRow",
+    "Source",
+    "cache_folder",
+    "data_folders",
+    "folds",
+    "get",
+    "info",
+    "load",
+    "names",
+    "paper_preprocess",
+    "paper_table",
+    "random_split",
+    "read_npz",
+    "save_npz",
+    "variants_of",
+]

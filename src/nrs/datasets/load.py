@@ -1,0 +1,252 @@
+"""By name to arrays: look in the local folders, else fetch, read, check, keep and split."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+from nrs.datasets.archives import extract
+from nrs.datasets.arrays import read_npz, save_npz
+from nrs.datasets.catalog import info
+from nrs.datasets.conform import choose_names, conform
+from nrs.datasets.dataset import Array, Dataset
+from nrs.datasets.download import fetch
+from nrs.datasets.entry import Entry
+from nrs.datasets.errors import (
+    ArchiveError,
+    DatasetFileError,
+    DownloadError,
+    UnreachableError,
+)
+from nrs.datasets.folders import cache_folder
+from nrs.datasets.locate import (
+    LocalFile,
+    find_archive,
+    find_folder,
+    find_npz,
+    find_sources,
+    inner_folder,
+    not_found,
+    stems,
+)
+from nrs.datasets.packaged import packaged_arrays
+from nrs.datasets.parse import read_sources
+from nrs.datasets.splits import Split, split_arrays
+
+_log = logging.getLogger(__name__)
+
+
+def load(
+    name: str | Entry,
+    *,
+    split: Split = "paper",
+    seed: int = 42,
+    fold: int = 1,
+    download: bool = True,
+) -> Dataset:
+    """Load a dataset by its name.
+
+    Looked for in the folders of the environment variable ``NRS_DATA``, then in the user's cache
+    (``NRS_CACHE``, else ``~/.cache/nrs``), as ``<file>.npz`` or as the source's own files; else
+    fetched from the official address, checked, and kept in the cache.
+
+    Parameters
+    ----------
+    name : str or Entry
+        A name of `nrs.datasets.names`, or an entry of your own.
+    split : {"paper", "official", "random", "whole"}, default="paper"
+        The paper's rule (the official split, a seeded 70/30 split, or for yeast all rows, to be
+        split by `nrs.datasets.folds`); or another.
+    seed : int, default=42
+        Of a random split; the paper's is 42.
+    fold : int, default=1
+        Which of the folds the owner prepared (MSLR-WEB10K, MSLR-WEB30K, MQ2008).
+    download : bool, default=True
+        Whether to fetch what is not on this machine.
+
+    Returns
+    -------
+    Dataset
+        Inputs as float32, as in the file; `nrs.datasets.paper_preprocess` scales them as the
+        paper does. Labels are as at the source.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If the dataset is not on this machine and cannot be fetched; it says which file to put
+        where.
+    DatasetFileError
+        If a local file does not hold what the catalog says.
+    DownloadError
+        If what was fetched is truncated, altered or too large.
+    ValueError
+        If a name or argument is unknown, or the dataset consists of image or mesh files.
+
+    Examples
+    --------
+    >>> load("iris")
+    Dataset('sklearn-iris', classification, train 105, test 45, 4 features, 3 classes)
+    """
+    entry = name if isinstance(name, Entry) else info(name)
+    _check_fold(entry, fold)
+    if entry.layout == "files":
+        raise ValueError(
+            f"load gives arrays, however: {entry.name!r} consists of files; "
+            f"nrs.datasets.get({entry.name!r}) gives their folder"
+        )
+    if entry.package is not None:
+        arrays = packaged_arrays(entry)
+    else:
+        found = find_npz(entry, fold)
+        if isinstance(found, LocalFile):
+            arrays = _read_local(entry, found, fold)
+        else:
+            arrays = _read_raw(entry, fold, download=download, complaint=found)[0]
+    parts = split_arrays(entry, arrays, split=split, seed=seed)
+    return Dataset(
+        entry.name,
+        **parts,
+        task=entry.task,
+        n_classes=entry.n_classes,
+        kind=entry.kind,
+        preprocess=entry.preprocess,
+        notes=entry.notes,
+    )
+
+
+def get(name: str | Entry, *, fold: int = 1) -> Path:
+    """Make sure that a dataset is on this machine, and say where.
+
+    Parameters
+    ----------
+    name : str or Entry
+        A name of `nrs.datasets.names`, or an entry of your own.
+    fold : int, default=1
+        Which of the folds the owner prepared.
+
+    Returns
+    -------
+    Path
+        Its ``.npz`` file, or for images and meshes the folder of its files, unpacked.
+
+    Raises
+    ------
+    DatasetNotFoundError, DatasetFileError, DownloadError, ArchiveError
+        As `load`.
+    ValueError
+        If the dataset is part of a Python package and has no file.
+    """
+    entry = name if isinstance(name, Entry) else info(name)
+    _check_fold(entry, fold)
+    if entry.package is not None:
+        raise ValueError(
+            f"get needs a dataset with a file, however: {entry.name!r} is part of a Python "
+            f"package; nrs.datasets.load({entry.name!r}) reads it"
+        )
+    if entry.layout == "files":
+        return _get_folder(entry)
+    found = find_npz(entry, fold)
+    if isinstance(found, LocalFile):
+        return found.path
+    return _read_raw(entry, fold, download=True, complaint=None)[1]
+
+
+def _check_fold(entry: Entry, fold: int) -> None:
+    if not 1 <= fold <= max(entry.n_folds, 1):
+        raise ValueError(
+            f"fold must be between 1 and {max(entry.n_folds, 1)} for {entry.name!r}, "
+            f"however: fold={fold}"
+        )
+
+
+def _read_local(entry: Entry, found: LocalFile, fold: int) -> dict[str, Array]:
+    stored = read_npz(found.path, list(dict.fromkeys(found.names.values())))
+    arrays = {name: stored[stored_name] for name, stored_name in found.names.items()}
+    return conform(entry, arrays, found.path, check_rows=fold == 1)
+
+
+def _read_raw(
+    entry: Entry, fold: int, *, download: bool, complaint: DatasetFileError | None
+) -> tuple[dict[str, Array], Path]:
+    """Read the source's own files, fetched if need be; keep them as ``.npz`` in the cache."""
+    files = find_sources(entry, fold)
+    if files is not None:
+        return _parse(entry, files, fold)
+    if complaint is not None:
+        raise complaint
+    fetched = cache_folder() / "sources" / entry.file
+    files = _fetch_sources(entry, fetched, fold, download=download)
+    try:
+        result = _parse(entry, files, fold)
+    except (DatasetFileError, ArchiveError) as error:
+        # Not the user's file: away with it, or the next call would stumble over it again.
+        shutil.rmtree(fetched, ignore_errors=True)
+        raise DownloadError(
+            f"what {entry.page} offers for {entry.name!r} must be the catalog's dataset, however: "
+            f"{error}"
+        ) from None
+    shutil.rmtree(fetched, ignore_errors=True)
+    return result
+
+
+def _parse(entry: Entry, files: dict[str, Path], fold: int) -> tuple[dict[str, Array], Path]:
+    stored = read_sources(entry, files, fold=fold)
+    names, missing = choose_names(entry, stored)
+    if missing:
+        raise DatasetFileError(
+            f"the sources of {entry.name!r} must give {', '.join(names | dict.fromkeys(missing))}, "
+            f"however: they lack {', '.join(missing)}"
+        )
+    arrays = {name: stored[stored_name] for name, stored_name in names.items()}
+    arrays = conform(entry, arrays, next(iter(files.values())), check_rows=fold == 1)
+    path = cache_folder() / f"{stems(entry, fold)[0]}.npz"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_npz(path, stored)
+    except OSError as error:
+        _log.warning("%s could not be kept as %s (%s)", entry.name, path, error)
+    return arrays, path
+
+
+def _fetch_sources(entry: Entry, folder: Path, fold: int, *, download: bool) -> dict[str, Path]:
+    sources = {source.file: source for source in entry.sources}.values()
+    if not sources or any(source.url is None for source in sources):
+        raise not_found(entry, "it has no address to fetch it from", fold)
+    if not download:
+        raise not_found(entry, "download=False", fold)
+    files = {}
+    for source in sources:
+        assert source.url is not None
+        target = folder / source.file
+        if not target.is_file():
+            try:
+                fetch(
+                    source.url,
+                    target,
+                    limit=entry.limit(source),
+                    size=source.size,
+                    checksum=source.checksum,
+                )
+            except UnreachableError as error:
+                raise not_found(entry, str(error), fold) from None
+        files[source.file] = target
+    return files
+
+
+def _get_folder(entry: Entry) -> Path:
+    folder = find_folder(entry)
+    if folder is not None:
+        return folder
+    archive = find_archive(entry)
+    fetched = None
+    source = entry.sources[0] if entry.sources else None
+    if archive is None:
+        files = _fetch_sources(entry, cache_folder() / "sources" / entry.file, 1, download=True)
+        archive = fetched = next(iter(files.values()))
+    limit = entry.limit(source) if source is not None else 1 << 36
+    try:
+        return inner_folder(extract(archive, cache_folder() / entry.file, max_bytes=limit))
+    finally:
+        if fetched is not None:
+            shutil.rmtree(fetched.parent, ignore_errors=True)

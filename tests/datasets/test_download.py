@@ -1,0 +1,221 @@
+import hashlib
+import socket
+import threading
+import time
+
+import pytest
+
+from nrs.datasets import DownloadError, download
+from nrs.datasets.download import fetch
+from nrs.datasets.errors import UnreachableError
+
+CONTENT = bytes(range(256)) * 4000
+SHA256 = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "in" / "file.bin"
+
+
+def left_behind(target):
+    return sorted(p.name for p in target.parent.iterdir() if not p.name.endswith(".lock"))
+
+
+def test_a_good_file_comes_in_whole(server, target):
+    url = server.put("/file.bin", CONTENT)
+    got = fetch(url, target, limit=2_000_000, size=len(CONTENT), checksum=SHA256)
+    assert got == target
+    assert target.read_bytes() == CONTENT
+    assert left_behind(target) == ["file.bin"]
+
+
+def test_md5_is_known_too(server, target):
+    url = server.put("/file.bin", CONTENT)
+    fetch(url, target, limit=2_000_000, checksum="md5:" + hashlib.md5(CONTENT).hexdigest().upper())
+
+
+def test_a_cut_transfer_goes_on_where_it_stopped(server, target):
+    url = server.put("/file.bin", CONTENT, cut_after=[300_000, 200_000])
+    fetch(url, target, limit=2_000_000, checksum=SHA256)
+    assert target.read_bytes() == CONTENT
+    ranges = [headers.get("Range") for _, headers in server.requests]
+    assert ranges == [None, "bytes=300000-", "bytes=500000-"]
+
+
+def test_a_later_call_goes_on_where_the_last_one_stopped(server, target):
+    url = server.put("/file.bin", CONTENT, cut_after=[1000, 1000, 1000])
+    with pytest.raises(DownloadError, match=r"ended after 3,000 of 1,024,000 bytes; try again"):
+        fetch(url, target, limit=2_000_000, checksum=SHA256)
+    assert not target.exists()
+    fetch(url, target, limit=2_000_000, checksum=SHA256)
+    assert target.read_bytes() == CONTENT
+    assert server.requests[-1][1]["Range"] == "bytes=3000-"
+    assert left_behind(target) == ["file.bin"]
+
+
+def test_a_file_that_changed_meanwhile_starts_afresh(server, target):
+    url = server.put("/file.bin", b"old" * 1000, cut_after=[10, 10, 10])
+    with pytest.raises(DownloadError):
+        fetch(url, target, limit=2_000_000)
+    server.put("/file.bin", CONTENT, etag='"two"')
+    fetch(url, target, limit=2_000_000, checksum=SHA256)
+    assert target.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("behaviour", [{"etag": None}, {"etag": 'W/"weak"'}, {"ranges": False}])
+def test_without_a_promise_of_the_same_bytes_a_cut_starts_afresh(server, target, behaviour):
+    url = server.put("/file.bin", CONTENT, cut_after=[1000], **behaviour)
+    fetch(url, target, limit=2_000_000, checksum=SHA256)
+    assert target.read_bytes() == CONTENT
+
+
+def test_a_truncated_file_is_refused(server, target):
+    url = server.put("/file.bin", CONTENT[:1000], length=len(CONTENT), etag=None)
+    with pytest.raises(DownloadError, match="ended after 1,000 of 1,024,000"):
+        fetch(url, target, limit=2_000_000)
+    assert not target.exists()
+
+
+def test_a_shorter_file_than_known_is_refused(server, target):
+    url = server.put("/file.bin", CONTENT[:-1])
+    with pytest.raises(DownloadError, match=r"1,024,000 bytes, however: it has 1,023,999"):
+        fetch(url, target, limit=2_000_000, size=len(CONTENT))
+    assert left_behind(target) == []
+
+
+def test_an_altered_file_is_refused_and_forgotten(server, target):
+    url = server.put("/file.bin", b"!" + CONTENT[1:])
+    with pytest.raises(DownloadError, match="checksum") as caught:
+        fetch(url, target, limit=2_000_000, size=len(CONTENT), checksum=SHA256)
+    assert "altered" in str(caught.value)
+    assert left_behind(target) == []
+
+
+def test_a_file_declared_too_large_is_refused_before_it_comes(server, target):
+    url = server.put("/file.bin", b"x", length=10**12)
+    with pytest.raises(DownloadError, match="at most 1,000 bytes"):
+        fetch(url, target, limit=1000)
+    assert left_behind(target) == []
+
+
+def test_a_file_without_end_is_refused(server, target):
+    url = server.put("/file.bin", CONTENT, endless=True)
+    with pytest.raises(DownloadError, match="at most 3,000,000 bytes"):
+        fetch(url, target, limit=3_000_000)
+    assert left_behind(target) == []
+
+
+def test_a_server_that_stalls_is_given_up(server, target, monkeypatch):
+    monkeypatch.setattr(download, "READ_TIMEOUT", 0.3)
+    url = server.put("/file.bin", CONTENT, delay=1)
+    start = time.monotonic()
+    with pytest.raises(UnreachableError, match="did not answer"):
+        fetch(url, target, limit=2_000_000)
+    assert time.monotonic() - start < 2
+
+
+def test_a_transfer_that_stalls_goes_on_where_it_stopped(server, target, monkeypatch):
+    monkeypatch.setattr(download, "READ_TIMEOUT", 0.3)
+    url = server.put("/file.bin", CONTENT, stall_after=[5000])
+    fetch(url, target, limit=2_000_000, checksum=SHA256)
+    assert target.read_bytes() == CONTENT
+    assert server.requests[-1][1]["Range"] == "bytes=5000-"
+
+
+def test_a_slow_server_is_waited_for(server, target):
+    url = server.put("/file.bin", CONTENT, delay=0.2)
+    fetch(url, target, limit=2_000_000, checksum=SHA256)
+    assert target.read_bytes() == CONTENT
+
+
+def test_an_absent_file_and_a_refusal_say_so(server, target):
+    with pytest.raises(UnreachableError, match="answered 404"):
+        fetch(server.address + "/none", target, limit=1000)
+    with pytest.raises(UnreachableError, match="answered 503"):
+        fetch(server.put("/busy", b"", status=503), target, limit=1000)
+
+
+def test_redirects_stay_on_the_web(server, target):
+    server.put("/file.bin", CONTENT)
+    fetch(server.put("/moved", b"", redirect="/file.bin"), target, limit=2_000_000)
+    assert target.read_bytes() == CONTENT
+    url = server.put("/evil", b"", redirect="ftp://127.0.0.1/file.bin")
+    with pytest.raises(UnreachableError, match="not followed"):
+        fetch(url, target.with_name("other"), limit=2_000_000)
+    with pytest.raises(UnreachableError, match="http"):
+        fetch("file:///etc/hostname", target.with_name("other"), limit=2_000_000)
+
+
+def test_a_closed_port_fails_at_once(target):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start = time.monotonic()
+    with pytest.raises(UnreachableError, match="cannot be reached"):
+        fetch(f"http://127.0.0.1:{port}/file", target, limit=1000)
+    assert time.monotonic() - start < 1
+
+
+@pytest.mark.parametrize("stuck", ["getaddrinfo", "connect"])
+def test_a_name_look_up_or_a_route_that_hangs_fails_within_two_seconds(target, monkeypatch, stuck):
+    def hang(*args, **kwargs):
+        time.sleep(4)
+        raise OSError("too late")
+
+    name = "getaddrinfo" if stuck == "getaddrinfo" else "create_connection"
+    monkeypatch.setattr(socket, name, hang)
+    start = time.monotonic()
+    with pytest.raises(UnreachableError, match="no answer in time"):
+        fetch("https://example.invalid/file", target, limit=1000)
+    assert time.monotonic() - start < 2
+
+
+def test_two_at_once_do_not_write_the_same_partial_file(server, target):
+    url = server.put("/file.bin", CONTENT, delay=0.2)
+    failures = []
+
+    def run():
+        try:
+            fetch(url, target, limit=2_000_000, checksum=SHA256)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert target.read_bytes() == CONTENT
+    assert left_behind(target) == ["file.bin"]
+
+
+def test_an_opener_can_be_given(target, server):
+    import urllib.request
+
+    url = server.put("/file.bin", CONTENT)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    fetch(url, target, limit=2_000_000, opener=opener)
+    assert target.read_bytes() == CONTENT
+
+
+def test_a_terminal_shows_a_bar_and_a_notebook_nothing(server, target, monkeypatch, capsys):
+    import io
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    url = server.put("/file.bin", CONTENT)
+    fetch(url, target, limit=2_000_000)
+    assert capsys.readouterr() == ("", "")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    fetch(url, target.with_name("again.bin"), limit=2_000_000)
+    assert "again.bin" in terminal.getvalue()
+
+
+def test_attempts_are_few():
+    assert download.CONNECT_TIMEOUT < 2
+    assert download.ATTEMPTS <= 5

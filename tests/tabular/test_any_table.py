@@ -1,0 +1,117 @@
+"""Fuzz: any table is fitted and predicted, or refused in words."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nrs import NRSClassifier, NRSRegressor
+
+pandas = pytest.importorskip("pandas")
+
+TEXT = st.one_of(st.none(), st.sampled_from(["a", "b", "", "é", "1"]))
+NUMBER = st.one_of(
+    st.none(), st.floats(-1e30, 1e30, width=64), st.sampled_from([0.0, 1.0, float("nan")])
+)
+CELLS = {
+    "number": NUMBER,
+    "integer": st.integers(-(2**40), 2**40),
+    "text": TEXT,
+    "boolean": st.one_of(st.none(), st.booleans()),
+    "date": st.one_of(st.none(), st.datetimes(pandas.Timestamp("1700-01-01").to_pydatetime())),
+    "missing": st.none(),
+    "infinite": st.sampled_from([1.0, float("inf")]),
+}
+
+
+@st.composite
+def frames(draw):
+    rows = draw(st.integers(1, 12))
+    kinds = draw(st.lists(st.sampled_from(list(CELLS)), min_size=1, max_size=4))
+    names = [f"c{i}" for i in range(len(kinds))]
+    if len(names) > 1 and draw(st.integers(0, 9)) == 0:
+        names[1] = names[0]
+    columns = [draw(st.lists(CELLS[k], min_size=rows, max_size=rows)) for k in kinds]
+    series = [pandas.Series(column) for column in columns]
+    if draw(st.booleans()):
+        series = [
+            s.astype("category") if k == "text" else s for s, k in zip(series, kinds, strict=True)
+        ]
+    frame = pandas.concat(series, axis=1)
+    frame.columns = names
+    return frame
+
+
+@given(frames(), frames(), st.booleans(), st.data())
+@settings(max_examples=60)
+def test_fits_or_refuses(train, other, classify, data):
+    labels = data.draw(
+        st.lists(
+            st.sampled_from(["x", "y", "z"]) if classify else st.floats(-1e6, 1e6),
+            min_size=len(train),
+            max_size=len(train),
+        )
+    )
+    estimator = NRSClassifier if classify else NRSRegressor
+    model = estimator(epochs=1, n_mul=1, hidden=4, random_state=0)
+    try:
+        model.fit(train, labels)
+    except ValueError as error:
+        assert len(str(error)) > 20
+        return
+    predicted = model.predict(train)
+    assert len(predicted) == len(train)
+    if classify:
+        assert set(predicted) <= set(labels)
+        assert np.isfinite(model.predict_proba(train)).all()
+    else:
+        assert np.isfinite(predicted).all()
+    if list(other.columns) == list(train.columns):
+        try:
+            again = model.predict(other)
+        except ValueError as error:
+            assert len(str(error)) > 20
+            return
+        assert len(again) == len(other)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "a"),
+        (pandas.DataFrame({"a": [1.0, np.inf]}), r"infinit.*\ba\b|\ba\b.*infinit"),
+        (pandas.DataFrame({"a": [1.0]}), "n_samples=1"),
+        (pandas.DataFrame({"a": []}), "0 sample"),
+        (pandas.DataFrame(index=[0, 1]), "0 feature"),
+    ],
+)
+def test_refusals_name_what_came(frame, message):
+    with pytest.raises(ValueError, match=message):
+        NRSClassifier(epochs=1).fit(frame, np.arange(len(frame)) % 2)
+
+
+def test_unseen_categories_and_missing_columns_at_prediction():
+    frame = pandas.DataFrame({"a": ["x", "y"] * 10, "b": np.arange(20.0)})
+    model = NRSClassifier(epochs=1, random_state=0).fit(frame, [0, 1] * 10)
+    assert model.predict(pandas.DataFrame({"a": ["new", None], "b": [1.0, None]})).shape == (2,)
+    with pytest.raises(ValueError, match="b"):
+        model.predict(frame[["a"]])
+    with pytest.raises(ValueError, match="b"):
+        model.predict(frame.assign(b="text"))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_every_frame_library_gives_the_same_predictions(library):
+    frame = pandas.DataFrame(
+        {"a": ["x", "y", None, "x"] * 10, "b": np.arange(40.0), "c": [True, False] * 20}
+    )
+    arrow = pytest.importorskip("pyarrow").Table.from_pandas(frame)
+    given = {
+        "pandas": lambda: frame,
+        "pyarrow": lambda: arrow,
+        "polars": lambda: pytest.importorskip("polars").from_arrow(arrow),
+    }[library]()
+    labels = [0, 1] * 20
+    expected = NRSClassifier(epochs=3, random_state=0).fit(frame, labels).predict_proba(frame)
+    model = NRSClassifier(epochs=3, random_state=0).fit(given, labels)
+    np.testing.assert_array_equal(model.predict_proba(given), expected)

@@ -1,0 +1,60 @@
+"""What a fit needs beyond its data, measured in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+DENSE = """
+import json, resource, sys
+import numpy as np
+from nrs import NRSClassifier
+rows = int(sys.argv[1])
+X = np.random.default_rng(0).standard_normal((rows, 50), dtype=np.float32)
+y = (X[:, 0] > 0).astype(np.int8)
+small = NRSClassifier(epochs=1, n_mul=1).fit(X[:2000], y[:2000])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+NRSClassifier(epochs=1, n_mul=1).fit(X, y)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({"data": X.nbytes, "above": (after - before) * 1024}))
+"""
+SPARSE = """
+import json, resource, sys
+import scipy.sparse as sp
+import numpy as np
+from nrs import NRSClassifier
+rows, columns = int(sys.argv[1]), int(sys.argv[2])
+rng = np.random.default_rng(0)
+cells = rng.integers(0, columns, rows * 50)
+values = rng.random(rows * 50, dtype=np.float32)
+X = sp.csr_matrix((values, cells, np.arange(rows + 1) * 50), shape=(rows, columns))
+y = np.arange(rows) % 2
+model = NRSClassifier(epochs=1, hidden=32).fit(X, y)
+model.predict(X[:100]), model.feature_importances_
+print(json.dumps({"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+"""
+
+
+def _run(script, *arguments):
+    process = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    return json.loads(process.stdout)
+
+
+@pytest.mark.slow
+def test_a_dense_table_is_not_copied_three_times():
+    used = _run(DENSE, 300_000)
+    assert used["above"] < 3 * used["data"]
+
+
+@pytest.mark.slow
+def test_a_sparse_table_stays_sparse():
+    """Dense, these 4,000 × 50,000 cells alone would be 800 MB."""
+    assert _run(SPARSE, 4_000, 50_000)["peak"] < 1_200e6

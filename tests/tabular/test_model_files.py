@@ -1,0 +1,120 @@
+"""A fitted estimator as one file: bit-equal, safe, and clear about what is wrong."""
+
+import json
+import pickle
+import struct
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_regression
+
+from nrs import NRSClassifier, NRSRegressor
+from nrs.training import ModelFileError
+
+QUICK = {"epochs": 3, "random_state": 0}
+
+
+def _frame(n=120):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "colour": rng.choice(["red", "green", "blue"], n),
+            "when": pandas.Timestamp("2024-01-01") + pandas.to_timedelta(np.arange(n), "D"),
+            "flag": rng.random(n) > 0.5,
+        }
+    )
+    frame.loc[::7, ["size", "colour"]] = None
+    return frame
+
+
+def _cases():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    numbers, one = make_regression(60, 4, random_state=0)
+    labels = np.array(["a", "b", "c"])[y]
+    two = np.stack([one, -one], 1)
+    many = (numbers[:, :3] > 0).astype(int)
+    return {
+        "classes": (NRSClassifier(**QUICK), X, labels),
+        "integers": (NRSClassifier(preset="paper", hidden=8, **QUICK), X.to_numpy(), y),
+        "multilabel": (NRSClassifier(**QUICK), numbers, many),
+        "one output": (NRSRegressor(n_mul=0, **QUICK), numbers, one),
+        "two outputs": (NRSRegressor(n_per=2, n_mul=2, **QUICK), numbers, two),
+        "raw frame": (NRSClassifier(categorical_features=["flag"], **QUICK), _frame(), None),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["classes", "integers", "multilabel", "one output", "two outputs", "raw frame"]
+)
+def test_round_trip_is_equal_to_the_bit(name, tmp_path):
+    model, X, y = _cases()[name]
+    model.fit(X, np.arange(len(X)) % 2 if y is None else y)
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    loaded = type(model).load(path)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    if hasattr(model, "predict_proba"):
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+        np.testing.assert_array_equal(loaded.classes_, model.classes_)
+        assert loaded.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(loaded.feature_importances_, model.feature_importances_)
+    assert loaded.recipe_ == model.recipe_
+    assert loaded.history_ == model.history_
+    assert loaded.n_features_in_ == model.n_features_in_
+    loaded.save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_a_loaded_model_checks_its_columns(tmp_path):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    NRSClassifier(**QUICK).fit(X, y).save(tmp_path / "m")
+    loaded = NRSClassifier.load(tmp_path / "m")
+    assert loaded.feature_names_in_.tolist() == X.columns.tolist()
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(X.rename(columns={"sepal length (cm)": "length"}))
+    with pytest.raises(ValueError, match="3 features"):
+        loaded.predict(X.to_numpy()[:, :3])
+
+
+def test_a_file_that_is_not_one(tmp_path):
+    X, y = make_regression(40, 3, random_state=0)
+    path = tmp_path / "m.safetensors"
+    NRSRegressor(**QUICK).fit(X, y).save(path)
+    with pytest.raises(ModelFileError, match=r"NRSRegressor\.load"):
+        NRSClassifier.load(path)
+    content = path.read_bytes()
+    (tmp_path / "cut").write_bytes(content[: len(content) // 2])
+    (tmp_path / "flipped").write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    (tmp_path / "text").write_text("a,b\n1,2\n")
+    for name in ("cut", "flipped", "text", "absent"):
+        with pytest.raises((ModelFileError, FileNotFoundError), match=name):
+            NRSRegressor.load(tmp_path / name)
+
+
+def test_an_unfitted_or_unsaveable_model_writes_nothing(tmp_path):
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        NRSRegressor().save(tmp_path / "m")
+    X, y = make_regression(40, 3, random_state=0)
+    model = NRSRegressor(**QUICK).fit(X, y)
+    model.hidden = object()
+    with pytest.raises(TypeError, match="cannot be saved"):
+        model.save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_header_is_readable_json(tmp_path):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    NRSClassifier(**QUICK).fit(X, y).save(tmp_path / "m")
+    content = (tmp_path / "m").read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])["__metadata__"]
+    document = json.loads(header["nrs"])
+    assert document["kind"] == "table"
+    assert document["header"]["estimator"] == "NRSClassifier"
+    assert document["header"]["target"]["classes"]["values"] == [0, 1, 2]

@@ -1,0 +1,107 @@
+"""The shape of the package: what may import what, and what ships."""
+
+import ast
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import nrs
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "nrs"
+# Data walks one way: a package imports only from those before it.
+ROAD = [
+    "core", "datasets", "training", "tabular", "ranking", "vision", "points", "baselines",
+    "pages", "paper", "cli",
+]  # fmt: skip
+
+
+def _imports(path):
+    """Modules of nrs that a file imports, wherever in the file it does so."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def _stations():
+    return sorted(p.name for p in SOURCE.iterdir() if p.is_dir() and list(p.rglob("*.py")))
+
+
+@pytest.mark.parametrize("station", _stations())
+def test_a_package_imports_only_from_those_before_it(station):
+    allowed = set(ROAD[: ROAD.index(station) + 1]) | {"_version"}
+    for path in (SOURCE / station).rglob("*.py"):
+        for module in _imports(path):
+            parts = module.split(".")
+            if parts[0] == "nrs" and len(parts) > 1:
+                assert parts[1] in allowed, f"{path.name} of {station} imports {module}"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.name)
+def test_the_library_never_prints_or_unpickles(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            assert name not in ("eval", "exec", "pickle.load", "pickle.loads", "torch.load"), path
+            if "cli" not in path.parts:
+                assert name != "print", path
+
+
+def test_the_public_names_are_there():
+    for name in nrs.__all__:
+        assert getattr(nrs, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Forest'"):
+        nrs.Forest  # noqa: B018
+
+
+def test_the_layer_needs_no_scikit_learn():
+    code = "import sys, nrs; nrs.NRS(4); assert 'sklearn' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def _blocks(path):
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_every_python_block_of_the_documents_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in _blocks(path):
+        exec(compile(block, str(path), "exec"), names)
+
+
+@pytest.mark.slow
+def test_the_wheel_works_outside_the_source_tree(tmp_path):
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
+    subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("neural_random_subspace-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        assert "nrs/py.typed" in names
+        assert any(name.endswith("LICENSE") for name in names)
+        assert not [name for name in names if name.startswith("tests")]
+        archive.extractall(tmp_path / "installed")
+    code = (
+        "import nrs, numpy as np; from pathlib import Path\n"
+        "assert Path(nrs.__file__).is_relative_to(Path('installed').resolve()), nrs.__file__\n"
+        "X = np.random.default_rng(0).normal(size=(60, 4)); y = (X[:, 0] > 0).astype(int)\n"
+        "model = nrs.NRSClassifier(epochs=3, random_state=0).fit(X, y)\n"
+        "model.save('m.safetensors')\n"
+        "assert (nrs.NRSClassifier.load('m.safetensors').predict(X) == model.predict(X)).all()\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "installed"), "PATH": ""},
+    )
