@@ -1,6 +1,7 @@
 """Adaptive neural trees: the mixture, growth by held-out loss, estimators and files."""
 
 import json
+import math
 
 import matplotlib
 import numpy as np
@@ -22,7 +23,10 @@ from nrs.training import ModelFileError, TrainSettings
 
 matplotlib.use("Agg")
 
-TINY = {"width": 8, "router_width": 4, "max_nodes": 3, "max_depth": 2, "grow_epochs": 3, "epochs": 4}
+TINY = {"width": 8, "router_width": 4, "max_nodes": 3, "max_depth": 2} | {
+    "grow_epochs": 3,
+    "epochs": 4,
+}
 UNEVEN = "rows that weigh nothing still are shuffled into batches and drawn into the held-out part"
 
 
@@ -143,15 +147,15 @@ class TestGrowth:
         x = generator.uniform(-1, 1, (600, 2))
         labels = y(x, generator)
         target = ClassTarget(np.arange(2))
-        settings = GrowthSettings(
-            max_depth, max_nodes, 64, TrainSettings(epochs=12, lr=1e-2, optimizer="adam", patience=5)
-        )
+        training = TrainSettings(epochs=12, lr=1e-2, optimizer="adam", patience=5)
+        settings = GrowthSettings(max_depth, max_nodes, 64, training)
         torch.manual_seed(seed)
         tree = AdaptiveTree(2, 2, kind="classes", width=8, router_width=4)
         held_out = rows_of(x[400:], labels[400:])
         visits = grow(tree, rows_of(x[:400], labels[:400]), held_out, target, settings,
                       torch.Generator().manual_seed(seed))  # fmt: skip
-        loss = target.loss(tree(held_out.features), held_out.targets, None)
+        with torch.no_grad():
+            loss = target.loss(tree(held_out.features), held_out.targets, None)
         return tree, visits, float(loss)
 
     def test_grows_only_when_the_held_out_loss_falls(self):
@@ -167,14 +171,28 @@ class TestGrowth:
         assert loss < 0.3 < visits[0]["keep"]
         assert len(tree.nodes) == 1 + 2 * sum(visit["action"] == "split" for visit in visits)
 
-    def test_stays_a_leaf_where_a_line_is_the_truth(self):
-        def coin(x, generator):
-            odds = 1 / (1 + np.exp(-3 * x[:, 0]))
-            return (generator.uniform(size=len(x)) < odds).astype(np.int64)
+    @pytest.mark.parametrize("loss", [0.5, 0.6, math.nan, math.inf])
+    def test_stays_a_leaf_without_a_gain(self, loss, monkeypatch):
+        losses = iter([0.5, loss, loss])
+        monkeypatch.setattr("nrs.baselines.ant_growth._train", lambda *_: next(losses))
+        tree, visits, _ = self.grown(lambda x, _: (x[:, 0] > 0).astype(np.int64))
+        assert [visit["action"] for visit in visits] == ["keep"]
+        assert tree.depth == 0
 
-        tree, visits, _ = self.grown(coin, seed=3)
-        assert visits[-1]["action"] == "keep"
-        assert tree.depth <= 2
+    def test_leaves_are_visited_breadth_first(self, monkeypatch):
+        # The root's solver, then deepen and split at every visit.
+        losses = iter([0.9, 0.9, 0.8, 0.7, 0.8, 0.9, 0.6, 0.9, 0.9, *[0.9] * 20])
+        monkeypatch.setattr("nrs.baselines.ant_growth._train", lambda *_: next(losses))
+        _, visits, _ = self.grown(lambda x, _: (x[:, 0] > 0).astype(np.int64))
+        found = [(visit["node"], visit["action"]) for visit in visits]
+        assert found[:3] == [(0, "split"), (1, "deepen"), (2, "split")]
+        assert found[3:] == [(1, "keep"), (3, "keep"), (4, "keep")]
+
+    def test_a_nan_does_not_hide_a_gain(self, monkeypatch):
+        losses = iter([0.9, math.nan, 0.5, *[0.9] * 20])
+        monkeypatch.setattr("nrs.baselines.ant_growth._train", lambda *_: next(losses))
+        _, visits, _ = self.grown(lambda x, _: (x[:, 0] > 0).astype(np.int64))
+        assert visits[0]["action"] == "split"
 
     def test_limits_hold(self):
         def product(x, _):
@@ -222,7 +240,9 @@ class TestEstimators:
     def test_regression_of_several_outputs(self):
         X, y = make_friedman1(800, random_state=0)
         both = np.stack([y, 100 - 3 * y], 1)
-        model = ANTRegressor(width=32, grow_epochs=8, epochs=15, max_depth=3, random_state=0)
+        model = ANTRegressor(
+            width=32, grow_epochs=8, epochs=20, max_depth=3, lr=5e-3, batch_size=64, random_state=0
+        )
         model.fit(X[:600], both[:600])
         assert model.predict(X[600:]).shape == (200, 2)
         assert model.score(X[600:], both[600:]) > 0.85
@@ -278,10 +298,10 @@ class TestEstimators:
         ids=["constant", "one class", "huge", "missing", "four rows"],
     )
     def test_degenerate_tables_give_finite_numbers(self, X, y):
-        for scale in ("standard", "none") if np.nanmax(np.abs(X), initial=0) < 10 else ("standard",):
-            model = ANTClassifier(**TINY, scale=scale, random_state=0).fit(X, y)
-            assert np.isfinite(model.predict_proba(X)).all()
-            assert np.isfinite(ANTRegressor(**TINY).fit(X, y * 1e6).predict(X)).all()
+        model = ANTClassifier(**TINY, random_state=0).fit(X, y)
+        assert np.isfinite(model.predict_proba(X)).all()
+        assert all(math.isfinite(row["keep"]) for row in model.growth_)
+        assert np.isfinite(ANTRegressor(**TINY, random_state=0).fit(X, y * 1e6).predict(X)).all()
 
     def test_bad_settings_say_what_came(self):
         for name, value in [("width", 0), ("max_nodes", 0), ("epochs", 1.5), ("scale", "log"),
@@ -337,7 +357,10 @@ class TestFilesAndPictures:
         import matplotlib.pyplot as plt
 
         X, y = load_iris(return_X_y=True)
-        for model in (fitted_with_a_split(X, y), fitted_with_a_split(X, y * 1.0, ANTRegressor)):
+        for model in (
+            fitted_with_a_split(X, y),
+            fitted_with_a_split(X, np.abs(X[:, 0] - 5.8), ANTRegressor),
+        ):
             ax = model.plot_tree()
             words = [text.get_text() for text in ax.texts]
             kinds = [node["kind"] for node in model.nodes_]

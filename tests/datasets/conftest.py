@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import socket
 import threading
 import time
 from dataclasses import dataclass, field
@@ -121,6 +122,20 @@ def folders(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "READ_TIMEOUT", 5.0)
     (tmp_path / "data").mkdir()
     return tmp_path
+
+
+@pytest.fixture
+def data(folders):
+    """The folder that NRS_DATA names."""
+    return folders / "data"
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    def unreachable(*args, **kwargs):
+        raise OSError("Network is unreachable")
+
+    monkeypatch.setattr(socket, "create_connection", unreachable)
 
 
 TRAIN = b"".join(b"%+d 1:%d 3:0.5\n" % (1 if i % 2 else -1, i) for i in range(1, 7))

@@ -58,3 +58,30 @@ def test_a_dense_table_is_not_copied_three_times():
 def test_a_sparse_table_stays_sparse():
     """Dense, these 4,000 × 50,000 cells alone would be 800 MB."""
     assert _run(SPARSE, 4_000, 50_000)["peak"] < 1_200e6
+
+
+ALONE = """
+import json, time
+from sklearn.datasets import make_classification
+from nrs import NRSClassifier
+X, y = make_classification(1500, 20, random_state=0)
+NRSClassifier(epochs=1, random_state=0).fit(X, y)
+start = time.process_time()
+NRSClassifier(epochs=15, random_state=0).fit(X, y)
+print(json.dumps(time.process_time() - start))
+"""
+
+
+@pytest.mark.slow
+def test_two_fits_at_once_do_not_fight_over_threads():
+    """Threads that wait for a core burn CPU time, so CPU time shows a fight on any machine."""
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+
+    def start():
+        return subprocess.Popen(
+            [sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    alone = json.loads(start().communicate()[0])
+    together = [json.loads(process.communicate()[0]) for process in (start(), start())]
+    assert max(together) < 3 * alone

@@ -115,6 +115,10 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int) -> ANTRecipe:
 class AdaptiveTreeEstimator(TableEstimator):
     """Common base of :class:`ANTClassifier` and :class:`ANTRegressor`: growth, then refinement."""
 
+    # The base's are a table network and its recipe.
+    network_: Any
+    recipe_: Any
+
     def __init__(
         self,
         *,
@@ -266,7 +270,8 @@ class AdaptiveTreeEstimator(TableEstimator):
         model.target_ = target_from_state(header["target"])
         model.history_ = History.from_dict(header["history"])
         model.growth_, model.nodes_ = header["growth"], header["nodes"]
-        model._remember(ANTRecipe(**header["recipe"]))
+        recipe: Any = ANTRecipe(**header["recipe"])
+        model._remember(recipe)
         model.n_features_in_ = model.encoder_.n_features_in_
         if hasattr(model.encoder_, "feature_names_in_"):
             model.feature_names_in_ = np.asarray(model.encoder_.feature_names_in_, dtype=object)
@@ -326,7 +331,7 @@ class AdaptiveTreeEstimator(TableEstimator):
         limits = GrowthSettings(recipe.max_depth, recipe.max_nodes, recipe.batch_size, local)
         self.growth_ = grow(tree, rows, validation, self.target_, limits, generator)
 
-        evaluate = self._evaluator(validation, recipe)  # type: ignore[arg-type]
+        evaluate = self._evaluator(validation, self.recipe_)
         with torch.no_grad():
             grown_score, grown = evaluate(tree)["score"], copy_weights(tree)
         batches = ShuffledBatches(rows, recipe.batch_size)

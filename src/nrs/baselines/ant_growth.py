@@ -7,6 +7,7 @@ trained; the tree around them is frozen, so all it says about a row is computed 
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from collections import deque
@@ -55,7 +56,8 @@ class Graft(nn.Module):
     tree : the tree that stays as it is.
     leaf : the number of the leaf.
     action : {"keep", "deepen", "split"}
-        A new solver; a transformer and a solver; or a router and two solvers.
+        A new solver; a transformer and a new solver; or a router and two solvers, copies of the
+        leaf's at first.
     """
 
     def __init__(self, tree: AdaptiveTree, leaf: int, action: str) -> None:
@@ -65,10 +67,13 @@ class Graft(nn.Module):
         self.transformer = tree.new_transformer(leaf) if action == "deepen" else nn.Identity()
         self.router = tree.new_router(leaf) if action == "split" else None
         if action == "deepen":
-            self.solvers = nn.ModuleList([nn.Linear(tree.width, tree.out_features)])
+            solvers: list[nn.Module] = [nn.Linear(tree.width, tree.out_features)]
+        elif action == "split":
+            # Both sides begin as the leaf they replace, and differ as their rows do.
+            solvers = [copy.deepcopy(tree.solvers[str(leaf)]) for _ in range(2)]
         else:
-            count = 2 if action == "split" else 1
-            self.solvers = nn.ModuleList([tree.new_solver(leaf) for _ in range(count)])
+            solvers = [tree.new_solver(leaf)]
+        self.solvers = nn.ModuleList(solvers)
 
     def forward(self, x: Tensor) -> Tensor:
         features, reach = x[:, : self.features], x[:, self.features : self.features + 1]
@@ -134,9 +139,10 @@ def grow(
         grafts: dict[str, Graft] = {}
         for action in actions:
             visit[action], grafts[action] = trained(leaf, action, cached, held_out)
-        best = min(actions, key=lambda action: visit[action])
-        # Not >=: a loss that is NaN must not be taken for a gain.
-        if visit[best] < loss:
+        # A loss that is NaN compares as no gain.
+        better = [action for action in actions if visit[action] < loss]
+        if better:
+            best = min(better, key=lambda action: visit[action])
             visit["action"], loss = best, visit[best]
             waiting.extend(grafts[best].apply_to(tree, leaf))
         logger.info("node %d: %s, held-out loss %.4g", leaf, visit["action"], loss)

@@ -55,8 +55,8 @@ def plot_tree(
             _box(ax, (x, y), f"router {node['node']}", _COLOURS["router"])
     ax.annotate(
         "input", (places[0][0], places[0][1] + nodes[0]["transformers"] + 1),
-        ha="center", va="center", fontsize=9, bbox={"fc": "white", "ec": "0.5", "boxstyle": "round"},
-        zorder=4,
+        ha="center", va="center", fontsize=9, zorder=4,
+        bbox={"fc": "white", "ec": "0.5", "boxstyle": "round"},
     )  # fmt: skip
     ax.set_xlim(-0.6, max(x for x, _ in places.values()) + 0.6)
     ax.set_ylim(lowest - 1.45, nodes[0]["transformers"] + 1.5)

@@ -191,9 +191,7 @@ class AdaptiveTree(nn.Module):
         self._on_edge(leaf, transformer)
         self.solvers[str(leaf)] = solver
 
-    def split(
-        self, leaf: int, router: nn.Module, solvers: Sequence[nn.Module]
-    ) -> tuple[int, int]:
+    def split(self, leaf: int, router: nn.Module, solvers: Sequence[nn.Module]) -> tuple[int, int]:
         """Give a leaf a router and two children with solvers; returns their numbers."""
         del self.solvers[str(leaf)]
         self.routers[str(leaf)] = router

@@ -129,9 +129,10 @@ class NeuralForest(nn.Module):
         self.register_buffer("leaves", torch.full((n_trees, leaves, out_features), start))
 
     def forward(self, x: Tensor) -> Tensor:
-        # The mean over trees of Σ μ·π is one product over all leaves of all trees.
-        reach = route(self.scores(x)).flatten(0, 1)
-        return self._answer((self.leaves.flatten(0, 1).t() @ reach).t() / len(self.leaves))
+        if not self.training:
+            output: Tensor = self.folded()(x)
+            return output
+        return mean_prediction(self.scores(x), self.leaves, self.classes)
 
     def scores(self, x: Tensor, trees: slice = slice(None)) -> Tensor:
         """Scores of the inner nodes of some trees: (trees, nodes, B).
@@ -161,10 +162,9 @@ class NeuralForest(nn.Module):
         own = values.index_select(0, subset.flatten()).view(*subset.shape, -1)
         return torch.bmm(self.weight[trees], own)
 
-    def _answer(self, mean: Tensor) -> Tensor:
-        if not self.classes:
-            return mean
-        return mean.mul(1 - SMOOTHING).add(SMOOTHING / mean.shape[1]).log()
+    def folded(self) -> FoldedForest:
+        """A copy for inference, in which the two linear maps are one."""
+        return FoldedForest(self.routing_map(), self.bias, self.leaves, self.classes)
 
     @torch.no_grad()
     def fit_leaves(
@@ -192,6 +192,47 @@ class NeuralForest(nn.Module):
             update = update_distributions if self.classes else update_means
             for _ in range(iterations):
                 self.leaves[part] = update(self.leaves[part], reach, truth, weights)
+
+
+class FoldedForest(nn.Module):
+    """The forest for inference: one linear map, then the trees, a block of rows at a time.
+
+    **Shape** input ``(B, in_features)``, output as of :class:`NeuralForest`.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    leaves: Tensor
+
+    def __init__(self, matrix: Tensor, bias: Tensor, leaves: Tensor, classes: bool) -> None:
+        super().__init__()
+        matrix, bias = matrix.detach(), bias.detach()
+        self.classes = classes
+        self.register_buffer("weight", matrix[:, :, :-1].flatten(0, 1).contiguous())
+        self.register_buffer("bias", matrix[:, :, -1] + bias)
+        self.register_buffer("leaves", leaves.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = max(1, BLOCK // self.leaves[:, :, 0].numel())
+        outputs = []
+        for part in x.split(rows):
+            scores = torch.addmm(self.bias.view(-1, 1), self.weight, part.t())
+            scores = scores.view(*self.bias.shape, -1)
+            outputs.append(mean_prediction(scores, self.leaves, self.classes))
+        return torch.cat(outputs)
+
+
+def mean_prediction(scores: Tensor, leaves: Tensor, classes: bool) -> Tensor:
+    """Mean over trees of Σ μ·π, its logarithm for classes.
+
+    **Shape** scores ``(trees, nodes, B)``, leaves ``(trees, leaves, outputs)``; output
+    ``(B, outputs)``.
+    """
+    # One product over all leaves of all trees.
+    mean = (leaves.flatten(0, 1).t() @ route(scores).flatten(0, 1)).t() / len(leaves)
+    if not classes:
+        return mean
+    return mean.mul(1 - SMOOTHING).add(SMOOTHING / mean.shape[1]).log()
 
 
 def update_distributions(

@@ -27,7 +27,7 @@ FOLDED_SINGLE_ROW_CELLS = 1 << 19
 DENSE_BLOCK_RATIO = 1.5
 DENSE_BLOCK_GATHER = 20.0
 # The scatter is paid for every weight, the gather for every row and 1/O weight: O=32 is level at
-# 128 rows (8.2 and 5.8 ms at 64), O=8 below 16 rows.
+# 128 rows (8.2 and 5.8 ms at 64); O=8 is nearly so at 32 (3.0 and 3.1 ms).
 DENSE_BLOCK_ROWS = 4
 # Below this many rows, gathering row by row beats transposing the input first.
 FEW_ROWS = 16

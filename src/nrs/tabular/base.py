@@ -55,6 +55,8 @@ _NOT_SAVED = ("callbacks", "checkpoint", "verbose", "device", "n_jobs", "random_
 class TableEstimator(BaseEstimator):
     """Common base of :class:`nrs.NRSClassifier` and :class:`nrs.NRSRegressor`."""
 
+    # What a subclass with further settings replaces.
+    _recipe_type: type[Recipe] = Recipe
     # Optimizer and seed of partial_fit, between its calls.
     _passes: Passes | None = None
 
@@ -143,7 +145,7 @@ class TableEstimator(BaseEstimator):
             validation = self._validation(eval_set, features, targets, weights, held_out, device)
             self._remember(recipe)
             self.network_ = self._make_network(seed).to(device)
-            batches = ShuffledBatches(rows, recipe.batch_size)
+            batches = self._make_batches(rows)
             self.history_ = train(
                 self.network_,
                 batches,
@@ -179,7 +181,7 @@ class TableEstimator(BaseEstimator):
                 self._passes = Passes(optimizer, draw_seed(self.random_state))
             features, targets = self.encoder_.transform(table), self.target_.encode(labels)
             rows = Rows(features, targets, weights, None, device)
-            batches = ShuffledBatches(rows, self.recipe_.batch_size)
+            batches = self._make_batches(rows)
             self._passes.run(self.network_, batches, self._step)
         self._fold()
         return self
@@ -227,7 +229,7 @@ class TableEstimator(BaseEstimator):
         model.encoder_ = TableEncoder.from_state(header["encoder"])
         model.target_ = target_from_state(header["target"])
         model.history_ = History.from_dict(header["history"])
-        model._remember(Recipe.from_dict(header["recipe"]))
+        model._remember(cls._recipe_type.from_dict(header["recipe"]))
         model.n_features_in_ = model.encoder_.n_features_in_
         if hasattr(model.encoder_, "feature_names_in_"):
             model.feature_names_in_ = np.asarray(model.encoder_.feature_names_in_, dtype=object)
@@ -387,6 +389,9 @@ class TableEstimator(BaseEstimator):
             input_dropout=recipe.input_dropout,
             seed=seed,
         )
+
+    def _make_batches(self, rows: Rows) -> ShuffledBatches:
+        return ShuffledBatches(rows, self.recipe_.batch_size)
 
     def _step(self, network: torch.nn.Module, batch: Any) -> Tensor:
         x, y, weights = batch

@@ -1,0 +1,300 @@
+"""`NDFClassifier` and `NDFRegressor`: neural decision forests on raw tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+
+from nrs.baselines.forest import NeuralForest
+from nrs.tabular.base import TableEstimator
+from nrs.tabular.batches import Batch, Rows, ShuffledBatches
+from nrs.tabular.classifier import NRSClassifier
+from nrs.tabular.presets import Recipe
+from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.targets import ClassTarget
+
+
+@dataclass(frozen=True)
+class ForestRecipe(Recipe):
+    """A recipe with the settings of a neural decision forest; the values are the paper's.
+
+    The paper names 100 trees (50 in its table of speeds), linear features, half of them a tree
+    and 20 iterations; depth 10 is that of Kontschieder et al. on tables.
+    """
+
+    n_trees: int = 100
+    tree_depth: int = 10
+    n_features: int = 1024
+    feature_fraction: float = 0.5
+    leaf_iterations: int = 20
+    leaf_rows: int = 100_000
+
+
+_OWN = tuple(field.name for field in fields(ForestRecipe) if field not in fields(Recipe))
+
+
+class LeafFittingBatches(ShuffledBatches):
+    """Fits a forest's leaves at the beginning of every epoch, then gives its batches."""
+
+    def __init__(self, rows: Rows, forest: NeuralForest, recipe: ForestRecipe) -> None:
+        super().__init__(rows, recipe.batch_size)
+        self.forest = forest
+        self.recipe = recipe
+
+    def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Batch]:
+        index = self.rows.index
+        if len(index) > self.recipe.leaf_rows:
+            index = index[torch.randperm(len(index), generator=generator)[: self.recipe.leaf_rows]]
+        x, y, weights = self.rows.take(index)
+        self.forest.fit_leaves(x, y, weights, self.recipe.leaf_iterations)
+        yield from super().__call__(epoch, generator)
+
+
+class _NeuralForestEstimator(TableEstimator):
+    """What the two estimators share: the forest instead of the network, its leaves every epoch."""
+
+    _recipe_type = ForestRecipe
+    recipe_: ForestRecipe
+    network_: NeuralForest
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of each column in the absolute weights of all decisions, summing to one."""
+        check_is_fitted(self)
+        weights = self._predictor.get_buffer("weight").abs().sum(0).double().cpu().numpy()
+        by_column = np.zeros(self.n_features_in_)
+        np.add.at(by_column, self.encoder_.groups_, weights)
+        return by_column / by_column.sum()
+
+    def _resolve(self, rows: int, features: int) -> ForestRecipe:
+        plain = super()._resolve(rows, features)
+        own = {} if self.preset == "paper" else _cpu_setting(rows, plain.batch_size)
+        if self.preset == "paper":
+            # The paper tells no rate for this model; 1e-3 is usual, and 1e-4 is far from done.
+            own |= {"lr": 1e-3}
+        chosen = {name: getattr(self, name) for name in (*_OWN, "epochs", "lr", "patience")}
+        own |= {name: value for name, value in chosen.items() if value is not None}
+        recipe = ForestRecipe(**{**{f.name: getattr(plain, f.name) for f in fields(plain)}, **own})
+        for name in ("leaf_iterations", "leaf_rows"):
+            if getattr(recipe, name) < 1:
+                value = getattr(recipe, name)
+                raise ValueError(f"{name} must be at least 1, however: {name}={value}")
+        return recipe
+
+    def _recipe_extras(self) -> dict[str, Any]:
+        return {"n_mul": 0}
+
+    def _make_network(self, seed: int) -> NeuralForest:  # type: ignore[override]
+        recipe = self.recipe_
+        return NeuralForest(
+            self.encoder_.n_features_out_,
+            self.target_.n_outputs,
+            n_trees=recipe.n_trees,
+            depth=recipe.tree_depth,
+            n_features=recipe.n_features,
+            feature_fraction=recipe.feature_fraction,
+            classes=isinstance(self.target_, ClassTarget),
+            seed=seed,
+        )
+
+    def _make_batches(self, rows: Rows) -> ShuffledBatches:
+        return LeafFittingBatches(rows, self.network_, self.recipe_)
+
+    def _fold(self) -> None:
+        self._predictor = self.network_.eval().folded()
+
+
+class NDFClassifier(_NeuralForestEstimator, NRSClassifier):
+    """Classify the rows of a raw table with a deep neural decision forest.
+
+    Kontschieder et al., "Deep Neural Decision Forests" (ICCV 2015): a linear map makes features,
+    every tree routes a row softly by a random half of them, and the mean over trees of the
+    distributions in the leaves it reaches is the prediction. Routing is learned by the gradient
+    of the log-loss; leaves by fixed-point iterations at the beginning of every epoch.
+
+    Parameters
+    ----------
+    preset : {"default", "paper"}
+        ``"paper"``: 100 trees of depth 10, 20 iterations, 50 epochs of Adam on values as they
+        are. ``"default"`` is meant for one core: 12 trees of depth 8, 10 iterations, standardised
+        values, a tenth of the rows held out to choose the epoch.
+    n_trees, tree_depth : int, optional
+        Size of the forest; a tree has ``2**tree_depth`` leaves.
+    n_features : int, optional
+        Features that the linear map makes.
+    feature_fraction : float, optional
+        Part of them that a tree reads.
+    leaf_iterations : int, optional
+        Fixed-point iterations on the leaves at the beginning of an epoch.
+    leaf_rows : int, optional
+        Most rows that the leaves are fitted to, drawn anew every epoch.
+    scale, epochs, batch_size, lr, weight_decay, validation_fraction, patience, metric, \
+class_weight, categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoint
+        As of :class:`nrs.NRSClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = NDFClassifier(n_trees=4, tree_depth=3, epochs=30, lr=0.01, random_state=0)
+    >>> model.fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str = "default",
+        n_trees: int | None = None,
+        tree_depth: int | None = None,
+        n_features: int | None = None,
+        feature_fraction: float | None = None,
+        leaf_iterations: int | None = None,
+        leaf_rows: int | None = None,
+        scale: str | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        validation_fraction: float | None = None,
+        patience: int | None = None,
+        metric: Any = None,
+        class_weight: Any = None,
+        categorical_features: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "auto",
+        verbose: int = 1,
+        callbacks: Any = None,
+        checkpoint: Any = None,
+    ) -> None:
+        super().__init__(
+            preset=preset,
+            scale=scale,
+            epochs=epochs,
+            batch_size=batch_size,
+            lr=lr,
+            weight_decay=weight_decay,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            metric=metric,
+            class_weight=class_weight,
+            categorical_features=categorical_features,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            device=device,
+            verbose=verbose,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+        )
+        self.n_trees = n_trees
+        self.tree_depth = tree_depth
+        self.n_features = n_features
+        self.feature_fraction = feature_fraction
+        self.leaf_iterations = leaf_iterations
+        self.leaf_rows = leaf_rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = False
+        return tags
+
+    def _check_labels(self, y: Any) -> np.ndarray:
+        labels = super()._check_labels(y)
+        if labels.ndim == 2:
+            raise ValueError(
+                f"a leaf holds one distribution over classes, however: y has {labels.shape[1]} "
+                "labels a row; fit one NDFClassifier a label (sklearn.multioutput)"
+            )
+        return labels
+
+
+class NDFRegressor(_NeuralForestEstimator, NRSRegressor):
+    """Predict one or several numbers with a neural decision forest.
+
+    As :class:`NDFClassifier`, but leaves hold means and the squared error is minimised: an
+    iteration moves each mean by the mean residual of the rows that reach it, weighted by their
+    probability to, which never raises a tree's squared error.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = NDFRegressor(n_trees=4, tree_depth=3, epochs=20, random_state=0)
+    >>> model.fit(X, y).predict(X).shape
+    (442,)
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str = "default",
+        n_trees: int | None = None,
+        tree_depth: int | None = None,
+        n_features: int | None = None,
+        feature_fraction: float | None = None,
+        leaf_iterations: int | None = None,
+        leaf_rows: int | None = None,
+        scale: str | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        validation_fraction: float | None = None,
+        patience: int | None = None,
+        metric: Any = None,
+        categorical_features: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "auto",
+        verbose: int = 1,
+        callbacks: Any = None,
+        checkpoint: Any = None,
+    ) -> None:
+        super().__init__(
+            preset=preset,
+            scale=scale,
+            epochs=epochs,
+            batch_size=batch_size,
+            lr=lr,
+            weight_decay=weight_decay,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            metric=metric,
+            categorical_features=categorical_features,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            device=device,
+            verbose=verbose,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+        )
+        self.n_trees = n_trees
+        self.tree_depth = tree_depth
+        self.n_features = n_features
+        self.feature_fraction = feature_fraction
+        self.leaf_iterations = leaf_iterations
+        self.leaf_rows = leaf_rows
+
+
+def _cpu_setting(rows: int, batch_size: int) -> dict[str, Any]:
+    """Fewer, shallower trees: minutes on one core, a point of accuracy below the paper's size.
+
+    Depth counts for more than trees: on letter 12 trees of depth 8 reach 95 %, 32 of depth 6
+    with as many decisions 91 %.
+    """
+    epochs = max(20, math.ceil(400 / math.ceil(rows / batch_size)))
+    return {
+        "n_trees": 12,
+        "tree_depth": 8,
+        "leaf_iterations": 10,
+        "leaf_rows": 20_000,
+        "epochs": epochs,
+        "patience": max(8, epochs // 3),
+    }
