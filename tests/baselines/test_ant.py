@@ -13,8 +13,9 @@ from sklearn.datasets import load_iris, make_classification, make_friedman1
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from nrs.baselines.ant import ANTClassifier, ANTRegressor, resolve
+from nrs.baselines.ant import ANTClassifier, ANTRegressor
 from nrs.baselines.ant_growth import Graft, GrowthSettings, at_leaf, grow
+from nrs.baselines.ant_recipe import resolve
 from nrs.baselines.ant_tree import AdaptiveTree, Node, read_structure
 from nrs.tabular import NRSClassifier
 from nrs.tabular.batches import Rows
@@ -37,6 +38,8 @@ def random_tree(actions: list[tuple[int, bool]], kind: str = "classes", seed: in
     for choice, splits in actions:
         leaf = tree.leaves[choice % len(tree.leaves)]
         Graft(tree, leaf, "split" if splits else "deepen").apply_to(tree, leaf)
+    for solver in tree.solvers.values():
+        solver.reset_parameters()
     # Sharp routers, so that some leaves are almost never reached.
     for router in tree.routers.values():
         router[-1].weight.data *= 30
@@ -206,6 +209,12 @@ class TestGrowth:
         tree, _, _ = self.grown(product, max_nodes=4, max_depth=9)
         assert len(tree.nodes) <= 3
 
+    def test_a_split_begins_as_the_leaf_it_replaces(self):
+        tree = random_tree([(0, False), (0, True)])
+        x = torch.randn(8, 5)
+        split = Graft(tree, 2, "split").eval()
+        assert torch.allclose(split(tree.at_leaf(x, 2)), tree(x), atol=1e-6)
+
     def test_what_a_leaf_sees_is_computed_once(self):
         tree = random_tree([(0, True)])
         x = np.random.default_rng(0).normal(size=(10, 5))
@@ -324,7 +333,7 @@ class TestEstimators:
 
 
 def fitted_with_a_split(X, y, kind=ANTClassifier):
-    """A model whose tree has routers: transformers of one unit leave growth no better choice."""
+    """A model whose tree has routers: transformers of one unit leave no better choice."""
     model = kind(width=1, batch_norm=False, max_nodes=7, max_depth=3, grow_epochs=10, epochs=4,
                  lr=0.05, random_state=0).fit(X, y)  # fmt: skip
     assert any(row["action"] == "split" for row in model.growth_)

@@ -67,7 +67,7 @@ def test_measurements_are_positive(tiny_shapes, name, formulations):
 
 def test_report_of_a_quick_run(tmp_path):
     arguments = argparse.Namespace(
-        processes=1, quick=True, shapes=["letter"], batches=[8], formulations=False
+        processes=1, quick=True, shapes=["letter"], batches=[8], formulations=False, turn=0.001
     )
     report = benchmark.run(arguments)
     (row,) = report["training"]

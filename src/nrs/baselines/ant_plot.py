@@ -93,15 +93,16 @@ def _places(nodes: Sequence[dict[str, Any]]) -> dict[int, tuple[float, float]]:
 def _draw_edge(
     ax: Any, node: dict[str, Any], above: tuple[float, float], at: tuple[float, float]
 ) -> None:
-    share = node["reach"]
+    # Aslant to the column of the node, then straight down it: so its transformers stand apart from
+    # those of its sibling.
+    bend = (at[0], at[1] + node["transformers"])
     ax.plot(
-        [above[0], at[0]], [above[1], at[1]],
-        color="0.75", linewidth=0.6 + 9 * share, solid_capstyle="round", zorder=1,
+        [above[0], bend[0], at[0]], [above[1], bend[1], at[1]], color="0.75",
+        linewidth=0.6 + 9 * node["reach"], solid_capstyle="round", solid_joinstyle="round",
+        zorder=1,
     )  # fmt: skip
-    # The edge bends nowhere, so its transformers stand on the straight line.
     for step in range(1, node["transformers"] + 1):
-        part = step / (node["transformers"] + 1)
-        place = (above[0] + part * (at[0] - above[0]), above[1] + part * (at[1] - above[1]))
+        place = (at[0], at[1] + step)
         _box(ax, place, "transformer", _COLOURS["transformer"], ink="black", size=7)
 
 
@@ -110,7 +111,8 @@ def _draw_leaf(
 ) -> None:
     x, y = at
     _box(ax, at, f"solver {node['node']}", _COLOURS["solver"])
-    words = f"{node['reach']:.0%} of rows"
+    share = f"{node['reach']:.0%}" if node["reach"] >= 0.01 else "under 1%"
+    words = f"{share} of rows"
     if classes is None:
         shown = ", ".join(f"{value:.3g}" for value in node["value"][:_MOST_NAMED])
         words += f"\nmean {shown}{', …' if len(node['value']) > _MOST_NAMED else ''}"

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 SMOOTHING = 1e-6
 # Routing probabilities held at a time while leaves are fitted, 4 MB of float32: they stay in cache.
 BLOCK = 1 << 20
+# Rows that a block of them is padded to a multiple of at inference.
+ROW_MULTIPLE = 32
 
 
 class _Route(torch.autograd.Function):
@@ -216,9 +218,13 @@ class FoldedForest(nn.Module):
         rows = max(1, BLOCK // self.leaves[:, :, 0].numel())
         outputs = []
         for part in x.split(rows):
-            scores = torch.addmm(self.bias.view(-1, 1), self.weight, part.t())
+            # Whole vectors of rows: the remainder of one takes other instructions, which round
+            # differently, and a prediction would depend on where its row stands.
+            padded = nn.functional.pad(part, (0, 0, 0, -len(part) % ROW_MULTIPLE))
+            scores = torch.addmm(self.bias.view(-1, 1), self.weight, padded.t())
             scores = scores.view(*self.bias.shape, -1)
-            outputs.append(mean_prediction(scores, self.leaves, self.classes))
+            mean = mean_prediction(scores, self.leaves, self.classes)
+            outputs.append(mean[: len(part)])
         return torch.cat(outputs)
 
 

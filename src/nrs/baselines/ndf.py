@@ -36,7 +36,7 @@ class ForestRecipe(Recipe):
     leaf_rows: int = 100_000
 
 
-_OWN = tuple(field.name for field in fields(ForestRecipe) if field not in fields(Recipe))
+_OWN = tuple(ForestRecipe.__annotations__)
 
 
 class LeafFittingBatches(ShuffledBatches):
@@ -61,7 +61,7 @@ class _NeuralForestEstimator(TableEstimator):
 
     _recipe_type = ForestRecipe
     recipe_: ForestRecipe
-    network_: NeuralForest
+    network_: NeuralForest  # type: ignore[assignment]
 
     @property
     def feature_importances_(self) -> np.ndarray:

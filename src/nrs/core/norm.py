@@ -25,9 +25,11 @@ class BatchNormReLU(torch.autograd.Function):
     variance ``(C,)``.
     """
 
+    # Written with ctx in forward: torch inspects the signature at every call otherwise, which
+    # takes longer than a small layer.
     @staticmethod
     def forward(
-        h: Tensor, gamma: Tensor, beta: Tensor, eps: float
+        ctx: Any, h: Tensor, gamma: Tensor, beta: Tensor, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
         batch = h.shape[1]
         output = torch.empty_like(h)
@@ -40,15 +42,10 @@ class BatchNormReLU(torch.autograd.Function):
             torch.div(torch.linalg.vector_norm(target, dim=1).square_(), batch, out=variance[part])
             scale = (variance[part] + eps).rsqrt_().mul_(gamma[part])
             target.mul_(scale.unsqueeze(1)).add_(beta[part].unsqueeze(1)).relu_()
-        return output, mean, variance
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        h, gamma, _, eps = inputs
-        result, mean, variance = output
         ctx.eps = eps
         ctx.mark_non_differentiable(mean, variance)
-        ctx.save_for_backward(h, gamma, result, mean, variance)
+        ctx.save_for_backward(h, gamma, output, mean, variance)
+        return output, mean, variance
 
     @staticmethod
     @once_differentiable
@@ -139,12 +136,9 @@ class _ZeroGradient(torch.autograd.Function):
     """Pass `h` through and give `bias` its exact gradient of zero, so that it is not None."""
 
     @staticmethod
-    def forward(h: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, h: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(bias)
         return h.view_as(h)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,90 @@
+"""What `None` means for an adaptive neural tree: the values of its presets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from nrs.tabular.presets import PRESETS
+
+# Fewer rows than this cannot spare any: they are trained and measured on.
+_LEAST_ROWS_TO_SPLIT = 20
+
+
+@dataclass(frozen=True)
+class ANTRecipe:
+    """Everything that decides a fit besides the data and the seed.
+
+    The fields are described at :class:`nrs.baselines.ant.ANTClassifier`. Their defaults
+    are the CPU setting, ``preset="default"``.
+    """
+
+    width: int = 128
+    router_width: int = 16
+    batch_norm: bool = True
+    max_depth: int = 8
+    max_nodes: int = 15
+    grow_epochs: int = 20
+    patience: int = 5
+    epochs: int = 40
+    batch_size: int = 128
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: str = "cosine"
+    ema: float | None = 0.99
+    scale: str = "standard"
+    validation_fraction: float = 0.1
+    metric: Any = "default"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON values, but a callable metric by its name."""
+        values = asdict(self)
+        if callable(self.metric):
+            values["metric"] = getattr(self.metric, "__name__", "callable")
+        return values
+
+
+def resolve(preset: str, chosen: Mapping[str, Any], rows: int) -> ANTRecipe:
+    """Take the preset's values for a table of so many rows, then what the user chose.
+
+    Raises
+    ------
+    ValueError
+        An unknown preset, or a value out of its range.
+
+    Examples
+    --------
+    >>> resolve("paper", {"width": 32}, rows=1000).epochs
+    100
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"preset must be one of {PRESETS}, however: preset={preset!r}")
+    recipe = ANTRecipe()
+    if preset == "paper":
+        recipe = ANTRecipe(
+            width=256, batch_norm=False, max_depth=20, max_nodes=127, grow_epochs=50,
+            epochs=100, schedule="constant", ema=None,
+        )  # fmt: skip
+    elif rows >= 20_000:
+        recipe = replace(recipe, batch_size=256)
+    if rows < _LEAST_ROWS_TO_SPLIT:
+        recipe = replace(recipe, validation_fraction=0.0)
+    recipe = replace(recipe, **{k: v for k, v in chosen.items() if v is not None})
+    least = {
+        "width": 1, "router_width": 0, "max_depth": 0, "max_nodes": 1, "grow_epochs": 1,
+        "patience": 1, "epochs": 1, "batch_size": 2,
+    }  # fmt: skip
+    for name, smallest in least.items():
+        value = getattr(recipe, name)
+        integer = hasattr(value, "__index__") and not isinstance(value, bool)
+        if not integer or value < smallest:
+            raise ValueError(
+                f"{name} must be an integer of at least {smallest}, however: {name}={value!r}"
+            )
+    if not 0 <= recipe.validation_fraction < 1:
+        value = recipe.validation_fraction
+        raise ValueError(f"validation_fraction must be at least 0 and below 1, however: {value!r}")
+    if recipe.scale not in ("standard", "none"):
+        raise ValueError(f"scale must be 'standard' or 'none', however: scale={recipe.scale!r}")
+    return recipe

@@ -1,0 +1,143 @@
+"""What a figure shows: panels of series of reported and measured points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from nrs.pages.tables import Cell, Table
+
+# Okabe and Ito's colours, told apart with any colour vision; black and yellow are left out
+# because one of them is lost on a dark or a light page.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8F98"]
+# From this ratio of largest to smallest x, the small ones would crowd on a linear axis.
+_CROWDED = 20
+# Groups this much further apart than they are wide would each be a flat line on one scale.
+_APART = 3
+_MOST_PANELS = 12
+
+
+@dataclass(frozen=True)
+class Value:
+    x: float | str
+    mean: float
+    std: float | None
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Series:
+    name: str
+    index: int
+    """Its place among the figure's series, which gives its colour and marker."""
+    reported: list[Value]
+    measured: list[Value]
+
+    @property
+    def values(self) -> list[Value]:
+        return [*self.reported, *self.measured]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes; `ticks` are the x values and their names, in order."""
+
+    title: str
+    series: list[Series]
+    ticks: list[tuple[float | str, str]]
+    x_label: str
+
+    @property
+    def is_categorical(self) -> bool:
+        return any(isinstance(x, str) for x, _ in self.ticks)
+
+    @property
+    def is_logarithmic(self) -> bool:
+        xs = [x for x, _ in self.ticks if not isinstance(x, str)]
+        return bool(xs) and min(xs) > 0 and max(xs) / min(xs) >= _CROWDED
+
+    @property
+    def y_range(self) -> tuple[float, float]:
+        """From the lowest error bar to the highest, with a little room."""
+        values = [value for one in self.series for value in one.values]
+        low = min((v.mean - (v.std or 0) for v in values), default=0.0)
+        high = max((v.mean + (v.std or 0) for v in values), default=1.0)
+        room = 0.08 * (high - low) or 0.01 * abs(high) or 0.5
+        return low - room, high + room
+
+
+def panels_of(table: Table) -> list[Panel]:
+    """The panels of a figure: one, or one a data set where a common scale would hide everything.
+
+    Data sets are the rows where these are names, and the series where the rows are numbers.
+    """
+    xs = _numbers(table.rows)
+    rows = table.rows if xs is None else sorted(table.rows, key=lambda row: xs[row])
+    ticks: list[tuple[float | str, str]] = [
+        (str(row) if xs is None else xs[row], str(row)) for row in rows
+    ]
+    places = dict(zip(rows, (x for x, _ in ticks), strict=True))
+    series = [_series(table, i, places) for i in range(len(table.columns))]
+    series = [one for one in series if one.values]
+    if xs is not None:
+        if _are_apart([[value.mean for value in one.values] for one in series]):
+            return [Panel(one.name, [one], ticks, table.x_label) for one in series]
+    elif _are_apart(
+        [
+            [value.mean for one in series for value in one.values if value.cell.row == row]
+            for row in rows
+        ]
+    ):
+        return [_row_panel(table, row, series) for row in rows]
+    return [Panel("", series, ticks, table.x_label)]
+
+
+def _series(table: Table, index: int, places: dict[Any, float | str]) -> Series:
+    column = table.columns[index]
+    reported, measured = [], []
+    for row, x in places.items():
+        cell = table.grid.get((row, column))
+        if cell is not None and cell.reported is not None:
+            reported.append(Value(x, cell.reported, cell.reported_std, cell))
+        if cell is not None and cell.measured is not None:
+            measured.append(Value(x, cell.measured, cell.measured_std, cell))
+    return Series(column, index, reported, measured)
+
+
+def _row_panel(table: Table, row: Any, series: list[Series]) -> Panel:
+    """One row of the figure with the names of the series on its x axis."""
+
+    def here(values: Iterable[Value], name: str) -> list[Value]:
+        return [Value(name, v.mean, v.std, v.cell) for v in values if v.cell.row == row]
+
+    kept = [
+        Series(s.name, s.index, here(s.reported, s.name), here(s.measured, s.name)) for s in series
+    ]
+    return Panel(str(row), kept, [(one.name, one.name) for one in series], "")
+
+
+def _numbers(rows: Iterable[Any]) -> dict[Any, float] | None:
+    """Each row as a number; None if one of them is a name.
+
+    Text that reads as a number is one, for rows that went through a JSON key.
+    """
+    numbers: dict[Any, float] = {}
+    for row in rows:
+        try:
+            numbers[row] = float(row)
+        except (TypeError, ValueError):
+            return None
+        if not math.isfinite(numbers[row]):
+            return None
+    return numbers
+
+
+def _are_apart(groups: list[list[float]]) -> bool:
+    groups = [group for group in groups if group]
+    if not 1 < len(groups) <= _MOST_PANELS:
+        return False
+    widest = max(max(group) - min(group) for group in groups)
+    whole = max(map(max, groups)) - min(map(min, groups))
+    return 0 < widest and whole > _APART * widest

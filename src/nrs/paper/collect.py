@@ -1,0 +1,232 @@
+"""From result files to numbers on a page: one entry a printed cell, trials aggregated."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from nrs.paper.registry import find_table, tables
+from nrs.paper.results import Results
+from nrs.paper.statistics import (
+    Comparison,
+    Sample,
+    compare,
+    rank_statistics,
+    sample,
+    win_tie_lose,
+)
+from nrs.paper.table import Cell, Printed, Table
+
+# Trials beyond the table's own number count too, up to so many.
+_MOST_TRIALS = 100
+
+
+def entries(
+    table: str | Table, results: str | os.PathLike[str] = "results"
+) -> list[dict[str, Any]]:
+    """Give the cells of a table, reported beside measured.
+
+    Parameters
+    ----------
+    table : str or Table
+    results : path, default="results"
+        Folder of the results; it need not exist.
+
+    Returns
+    -------
+    list of dict
+        One for each printed cell, and for each other reading of a dataset that was measured:
+        ``table, row, column, metric, reported, reported_std, measured, measured_std, n, status,
+        note``. ``measured`` is the mean of ``n`` trials (or folds); ``status`` is ``"ok"`` if any
+        trial succeeded, else ``"failed"``, ``"timeout"`` or ``"not run"``; what is absent is None.
+
+    Examples
+    --------
+    >>> first = entries("accuracy", results="no-such-folder")[0]
+    >>> first["row"], first["column"], first["reported"], first["measured"], first["status"]
+    ('satimage', 'NRS', 91.52, None, 'not run')
+    """
+    found = table if isinstance(table, Table) else find_table(table)
+    folder = Results(results)
+    shown = []
+    for printed in found.printed:
+        records = _records(found, printed, folder)
+        if printed.extra and not records:
+            continue
+        shown.append(_entry(found, printed, records))
+    return shown
+
+
+def collect(
+    results: str | os.PathLike[str] = "results", names: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """Give everything a report shows of each table.
+
+    Parameters
+    ----------
+    results : path, default="results"
+    names : sequence of str, optional
+        Only these tables; all but ``"smoke"`` by default.
+
+    Returns
+    -------
+    list of dict
+        ``name, title, finding, protocol, kind, x_label, y_label, x_values, cells, statistics``;
+        ``cells`` as `entries` gives them.
+    """
+    wanted = [name for name in tables() if name != "smoke"] if names is None else names
+    pages = []
+    for name in wanted:
+        table = find_table(name)
+        cells = entries(table, results)
+        pages.append(
+            {
+                "name": table.name,
+                "title": table.title,
+                "finding": table.finding,
+                "protocol": table.protocol,
+                "kind": table.kind,
+                "x_label": table.x_label or None,
+                "y_label": table.y_label or None,
+                "x_values": list(table.x_values) or None,
+                "cells": cells,
+                "statistics": statistics_of(table, cells),
+            }
+        )
+    return pages
+
+
+def statistics_of(table: Table, cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The paper's t-tests against the reference column, and ranks; empty where none apply."""
+    if table.reference is None:
+        return {}
+    statistics: dict[str, Any] = {}
+    for kind in ("measured", "reported"):
+        marks = _marks(table, cells, kind)
+        if marks:
+            columns = dict.fromkeys(mark["column"] for mark in marks)
+            counts = {
+                column: win_tie_lose(m["outcome"] for m in marks if m["column"] == column)
+                for column in columns
+            }
+            statistics[kind] = {
+                "reference": table.reference,
+                "test": "Student's t-test at 95 %",
+                "marks": marks,
+                "win_tie_lose": {column: list(count) for column, count in counts.items()},
+                "ranks": rank_statistics(scores_of(table, cells, kind)),
+            }
+    return statistics
+
+
+def scores_of(
+    table: Table, cells: Sequence[dict[str, Any]], kind: str = "measured"
+) -> dict[str, dict[str, float]]:
+    """Scores by column, then by row, of the classification rows; for the rank statistics."""
+    scores: dict[str, dict[str, float]] = {}
+    for cell in cells:
+        if cell[kind] is not None and cell["metric"] not in table.lower_is_better:
+            scores.setdefault(cell["column"], {})[cell["row"]] = cell[kind]
+    # A method with few rows would leave few datasets that all have.
+    most = max((len(rows) for rows in scores.values()), default=0)
+    return {column: rows for column, rows in scores.items() if 2 * len(rows) >= most}
+
+
+def _records(table: Table, printed: Printed, folder: Results) -> list[dict[str, Any]]:
+    """The results of a subject's trials that are there."""
+    parent = folder.path(Cell(printed.subject, 0)).parent
+    if not parent.is_dir():
+        return []
+    single = printed.subject.dataset in table.single_trial
+    seeds = range(1 if single else _MOST_TRIALS)
+    records = [folder.read(Cell(printed.subject, seed)) for seed in seeds]
+    return [record for record in records if record is not None]
+
+
+def _entry(table: Table, printed: Printed, records: list[dict[str, Any]]) -> dict[str, Any]:
+    good = [record for record in records if record["status"] == "ok"]
+    values = [value for record in good for value in _values(record, printed.metric)]
+    measured = sample(values) if values else None
+    return {
+        "table": table.name,
+        "row": printed.row,
+        "column": printed.column,
+        "metric": printed.metric,
+        "reported": printed.reported,
+        "reported_std": printed.reported_std,
+        "measured": None if measured is None else measured.mean,
+        "measured_std": None if measured is None else measured.std,
+        "n": len(values),
+        "status": _status(records, values),
+        "note": "; ".join(note for note in (printed.note, _trouble(records)) if note) or None,
+    }
+
+
+def _values(record: dict[str, Any], metric: str) -> list[float]:
+    """The numbers of a result: one, or one a fold."""
+    if metric in record.get("parts", {}):
+        return list(record["parts"][metric])
+    if metric == "model_mb":
+        size = record.get("model_bytes")
+        return [] if size is None else [size / 1e6]
+    for group in ("metrics", "times"):
+        value = record.get(group, {}).get(metric)
+        if value is not None:
+            return [float(value)]
+    return []
+
+
+def _status(records: list[dict[str, Any]], values: list[float]) -> str:
+    if values:
+        return "ok"
+    statuses = {record["status"] for record in records}
+    for status in ("failed", "timeout"):
+        if status in statuses:
+            return status
+    return "not run"
+
+
+def _trouble(records: list[dict[str, Any]]) -> str:
+    """What went wrong in some trials, in a line."""
+    bad = [record for record in records if record["status"] != "ok"]
+    if not bad:
+        return ""
+    counts = Counter(record["status"] for record in bad)
+    kinds = ", ".join(f"{count} of {len(records)} {status}" for status, count in counts.items())
+    error = str(bad[0].get("error") or "").strip()
+    return f"{kinds}: {error.splitlines()[0]}" if error else kinds
+
+
+def _marks(table: Table, cells: Sequence[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    reference = {c["row"]: c for c in cells if c["column"] == table.reference}
+    marks = []
+    for cell in cells:
+        other = reference.get(cell["row"])
+        if other is None or cell is other or cell["metric"] in table.lower_is_better:
+            continue
+        comparison = _compare(other, cell, kind, cell["row"] in table.single_trial)
+        if comparison is not None:
+            marks.append(
+                {
+                    "row": cell["row"],
+                    "column": cell["column"],
+                    "outcome": comparison.outcome,
+                    "mark": comparison.mark,
+                    "p": comparison.p,
+                }
+            )
+    return marks
+
+
+def _compare(
+    first: dict[str, Any], second: dict[str, Any], kind: str, folds: bool
+) -> Comparison | None:
+    samples = []
+    for cell in (first, second):
+        if cell[kind] is None:
+            return None
+        n = cell["n"] if kind == "measured" else 10 if folds else 5
+        samples.append(Sample(cell[kind], cell[f"{kind}_std"], n))
+    return compare(*samples)

@@ -1,0 +1,136 @@
+"""The methods of the vector-data tables as unfitted estimators."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Literal
+
+import torch
+
+from nrs.baselines import available, grid, make
+from nrs.core import NRS, FullyConnectedExpansion
+from nrs.paper.table import NotHereError
+from nrs.tabular import NRSClassifier, NRSRegressor, TableNetwork
+
+Task = Literal["classification", "regression"]
+Size = Literal["accuracy", "speed"]
+
+# Rows of the ablation: whether the expansion starts sparse, and whether it is frozen.
+SCHEMES = {"a": (False, False), "b": (True, False), "c": (False, True), "d": (True, True)}
+# How long these are trained is chosen on a held-out part of the training rows.
+NETWORKS = ("NRS", "MLP", "MLP-2", "MLP-3", "MLP-D", "MLP-D drop 80%", "NDF-paper")
+
+
+class TwoLayerNRSClassifier(NRSClassifier):
+    """NRS with two grouped 3×3 convolutions on 5×5 cells, as in the study of depth."""
+
+    def _recipe_extras(self) -> dict[str, Any]:
+        return {"depth": 2, "n_h": 5}
+
+
+class ExpansionClassifier(NRSClassifier):
+    """NRS whose permutations are a fully connected layer (paper, Section "Ablation Study")."""
+
+    scheme = "d"
+
+    def _make_network(self, seed: int) -> TableNetwork:
+        network = super()._make_network(seed)
+        recipe = self.recipe_
+        sparse_init, frozen = SCHEMES[self.scheme]
+        for position, layer in enumerate(network.layers):
+            if isinstance(layer, NRS):
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(seed)
+                    network.layers[position] = FullyConnectedExpansion(
+                        layer.in_features, recipe.n_mul, recipe.n_per, recipe.n_h,
+                        layout=recipe.layout, sparse_init=sparse_init, frozen=frozen, seed=seed,
+                    )  # fmt: skip
+        return network
+
+    def _fold(self) -> None:
+        # The stand-in has no folded form.
+        self._predictor = self.network_.eval()
+
+
+def _scheme(letter: str) -> type[ExpansionClassifier]:
+    return type(f"Expansion{letter.upper()}Classifier", (ExpansionClassifier,), {"scheme": letter})
+
+
+_EXPANSIONS = {f"scheme {letter}": _scheme(letter) for letter in SCHEMES}
+
+
+def estimator(method: str, task: Task, seed: int, size: Size, settings: dict[str, Any]) -> Any:
+    """Make an unfitted estimator of one thread.
+
+    Parameters
+    ----------
+    method : str
+        A name of `nrs.baselines.names`, or ``"scheme a"`` … ``"scheme d"``, ``"MLP-D drop 80%"``,
+        ``"NDF-paper"``.
+    settings : dict
+        Arguments that replace the usual ones; ``depth=2`` takes the deeper NRS.
+
+    Raises
+    ------
+    NotHereError
+        If the method's package is not installed.
+
+    Examples
+    --------
+    >>> estimator("NRS", "classification", 0, "accuracy", {"n_mul": 100}).preset
+    'paper'
+    """
+    ours = {"preset": "paper", "random_state": seed, "verbose": 0, "n_jobs": 1}
+    settings = {**settings}
+    if method in _EXPANSIONS:
+        return _EXPANSIONS[method](**ours, **settings)
+    if method == "NRS":
+        depth = settings.pop("depth", 1)
+        kinds = {1: NRSClassifier, 2: TwoLayerNRSClassifier}
+        kind = kinds[depth] if task == "classification" else NRSRegressor
+        return kind(**ours, **settings)
+    name, own = _registered(method)
+    possible, reason = available(name)
+    if not possible:
+        raise NotHereError(f"{method} cannot run here: {reason}")
+    return make(name, task=task, seed=seed, setting=size, **{**own, **settings})
+
+
+def candidates(method: str, task: Task) -> list[dict[str, Any]]:
+    """The settings among which cross-validation chooses; epochs are chosen apart from them.
+
+    Examples
+    --------
+    >>> candidates("MLP", "classification")
+    [{'n_layers': 2}, {'n_layers': 3}]
+    """
+    if method == "MLP":
+        return [{"n_layers": 2}, {"n_layers": 3}]
+    if method in ("NRS", "NDF", "NDF-paper") or method in _EXPANSIONS:
+        return [{}]
+    name, own = _registered(method)
+    values = {key: entries for key, entries in grid(name, task).items() if key not in own}
+    if method in NETWORKS:
+        values.pop("epochs", None)
+    return [
+        dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
+    ]
+
+
+def searched_as(method: str) -> str:
+    """The method whose search decides a method's settings: the ablation trains as NRS does."""
+    return "NRS" if method in _EXPANSIONS else method
+
+
+def _registered(method: str) -> tuple[str, dict[str, Any]]:
+    """The registry's name of a method, and what differs from its settings there."""
+    if method == "MLP":
+        return "MLP-2", {}
+    if method == "MLP-D drop 80%":
+        return "MLP-D", {"input_dropout": "drop 80%"}
+    if method == "NDF":
+        # The paper's 100 trees of depth 10 take hours on a core where these take minutes.
+        return "NDF", {"preset": "default", "n_trees": None}
+    if method == "NDF-paper":
+        return "NDF", {}
+    return method, {}

@@ -1,0 +1,69 @@
+"""Every table that can be run here, by name."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from nrs.paper.table import Table
+
+
+@functools.cache
+def tables() -> Mapping[str, Table]:
+    """Give the paper's tables and figures by name, in the paper's order, and ``"smoke"``.
+
+    Examples
+    --------
+    >>> list(tables())[:3]
+    ['accuracy', 'mlp_variants', 'speed']
+    """
+    from nrs.paper.ablation import ABLATION
+    from nrs.paper.accuracy import ACCURACY
+    from nrs.paper.mlp_variants import MLP_VARIANTS
+    from nrs.paper.smoke import smoke_of
+    from nrs.paper.speed import SPEED
+    from nrs.paper.studies import DEPTH, N_H, N_MUL, N_PER
+
+    found = (ACCURACY, MLP_VARIANTS, SPEED, N_MUL, N_PER, N_H, DEPTH, ABLATION)
+    smoke = smoke_of(found)
+    return MappingProxyType({table.name: table for table in (*found, smoke)})
+
+
+def find_table(name: str) -> Table:
+    """Give a table by its name, or one of your own by ``"module:attribute"``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such table.
+
+    Examples
+    --------
+    >>> find_table("accuracy").kind
+    'table'
+    """
+    if ":" in name:
+        return _own_table(name)
+    found = tables().get(name.replace("-", "_"))
+    if found is None:
+        close = difflib.get_close_matches(name, tables(), n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"a table must be one of {', '.join(tables())}, however: {name!r}{hint}")
+    return found
+
+
+@functools.cache
+def _own_table(name: str) -> Table:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"a table 'module:attribute' must be importable, however: {name!r} ({error})"
+        ) from None
+    if not isinstance(found, Table):
+        raise ValueError(f"{name!r} must be a nrs.paper.Table, however: {type(found).__name__}")
+    return found

@@ -1,0 +1,323 @@
+"""How a cell of the vector-data tables is measured (paper, Section 4.2).
+
+Load and preprocess as the paper does; choose settings on the training part, once for all trials;
+fit on all of it; measure on the test part. Networks give the result of their last epoch.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import accuracy_score, mean_squared_error
+from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+
+from nrs.baselines import model_size
+from nrs.datasets import (
+    Dataset,
+    DatasetNotFoundError,
+    folds,
+    info,
+    load,
+    paper_preprocess,
+    paper_table,
+)
+from nrs.paper.methods import NETWORKS, Size, Task, candidates, estimator, searched_as
+from nrs.paper.table import Cell, Found, Measured, NotHereError, Search, Subject
+
+# The seed of searches; trials have 0, 1, ….
+SEARCH_SEED = 42
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The choices of a vector-data table.
+
+    Attributes
+    ----------
+    size : {"accuracy", "speed"}
+        The peers' sizes: 500 trees, or 100.
+    n_mul : mapping of dataset to int
+        Where it is not that of the paper's dataset table.
+    epochs : mapping of dataset to int
+        Where it is fixed; elsewhere it is chosen from `epoch_choices`.
+    search_rows : int
+        At most so many training rows take part in a cross-validation over settings.
+    n_folds : int
+        Folds of a dataset that the paper evaluates by cross-validation.
+    overrides : mapping of method to arguments
+        Last word on an estimator's arguments.
+    max_candidates : int or None
+        At most so many entries of a method's grid.
+    prefix : str
+        Of the names of its searches; searches are shared by plans with the same.
+    """
+
+    size: Size = "accuracy"
+    n_mul: Mapping[str, int] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=lambda: {"letter": 100, "satimage": 50})
+    epoch_choices: tuple[int, ...] = (20, 30, 40, 50)
+    search_rows: int = 5_000
+    search_folds: int = 5
+    n_folds: int = 10
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    max_candidates: int | None = None
+    prefix: str = ""
+
+    # What a table asks for.
+
+    def searches(self, subject: Subject) -> tuple[Search, ...]:
+        """Which search decides a subject's settings, if any."""
+        method = searched_as(subject.method)
+        task = task_of(subject.dataset)
+        choices = self._candidates(method, task)
+        if method in NETWORKS:
+            if len(choices) == 1 and self._fixed_epochs(subject.dataset, method) is not None:
+                return ()
+        elif len(choices) == 1:
+            return ()
+        # Networks are the same in both sizes.
+        size = "accuracy" if method in NETWORKS else self.size
+        return (Search(self.prefix + size, subject.dataset, method),)
+
+    def search(self, search: Search) -> dict[str, Any]:
+        """Choose settings on the training part of a dataset."""
+        data = next(parts_of(search.dataset, SEARCH_SEED, self.n_folds))
+        if search.method in NETWORKS:
+            return self._search_network(search, data)
+        return self._search_settings(search, data)
+
+    def measure(self, cell: Cell, found: Found) -> Measured:
+        """Run one trial."""
+        subject = cell.subject
+        settings = self._settings(subject, found)
+        task = task_of(subject.dataset)
+        scores: list[float] = []
+        times: dict[str, float] = {}
+        metric = "accuracy" if task == "classification" else "mse"
+        for data in parts_of(subject.dataset, cell.seed, self.n_folds):
+            model = estimator(subject.method, task, cell.seed, self.size, settings)
+            with _Clock("fit", times):
+                model.fit(data.X_train, data.y_train)
+            with _Clock("predict", times):
+                predicted = model.predict(data.X_test)
+            scores.append(_score(task, data.y_test, predicted))
+        n_classes = len(np.unique(data.y_train)) if task == "classification" else None
+        return Measured(
+            metrics={metric: float(np.mean(scores))},
+            parts={metric: scores} if len(scores) > 1 else {},
+            times=times,
+            model_bytes=model_size(model),
+            settings={
+                "arguments": {k: v for k, v in settings.items() if v is not None},
+                "estimator": type(model).__name__,
+                "used": _used(model),
+            },
+            data={
+                "n_train": len(data.X_train),
+                "n_test": 0 if data.X_test is None else len(data.X_test),
+                "n_features": data.n_features,
+                "n_classes": n_classes,
+                "folds": len(scores) if len(scores) > 1 else None,
+            },
+        )
+
+    # How settings come about.
+
+    def _settings(self, subject: Subject, found: Found) -> dict[str, Any]:
+        method = searched_as(subject.method)
+        settings = self._base(subject.dataset, subject.method)
+        epochs = self._fixed_epochs(subject.dataset, method)
+        if epochs is not None:
+            settings["epochs"] = epochs
+        for search in self.searches(subject):
+            settings |= found[search]["chosen"]
+        return settings | dict(subject.setting) | self._overrides(subject.method)
+
+    def _base(self, dataset: str, method: str) -> dict[str, Any]:
+        if searched_as(method) != "NRS":
+            return {}
+        entry = info(dataset)
+        row = entry.variant_of if entry.paper is None else entry.paper
+        n_mul = self.n_mul.get(dataset, self.n_mul.get(row or ""))
+        if n_mul is None and row in paper_table():
+            n_mul = paper_table()[row].n_mul
+        return {} if n_mul is None else {"n_mul": n_mul}
+
+    def _fixed_epochs(self, dataset: str, method: str) -> int | None:
+        if method not in NETWORKS:
+            return None
+        entry = info(dataset)
+        return self.epochs.get(dataset, self.epochs.get(entry.variant_of or "", None))
+
+    def _overrides(self, method: str) -> dict[str, Any]:
+        return {**self.overrides.get(method, {})}
+
+    def _candidates(self, method: str, task: Task) -> list[dict[str, Any]]:
+        return candidates(method, task)[: self.max_candidates]
+
+    def _search_network(self, search: Search, data: Dataset) -> dict[str, Any]:
+        """Read a longer run's held-out scores where it could have ended."""
+        task, method = task_of(search.dataset), search.method
+        fixed = self._fixed_epochs(search.dataset, method)
+        ends = self.epoch_choices if fixed is None else (fixed,)
+        choices = self._candidates(method, task)
+        splits = self._splits(data, task, held_out=len(choices) == 1)
+        tried = []
+        for choice in choices:
+            curves = []
+            for train, test in splits:
+                settings = self._base(search.dataset, method) | choice | self._overrides(method)
+                # The curve is wanted as far as it goes.
+                settings |= {"epochs": max(ends), "patience": max(ends)}
+                model = estimator(method, task, SEARCH_SEED, self.size, settings)
+                X, y = data.X_train, data.y_train
+                model.fit(X[train], y[train], eval_set=(X[test], y[test]))
+                curves.append([_at(model.history_, end, task) for end in ends])
+            for end, score in zip(ends, np.mean(curves, axis=0).tolist(), strict=True):
+                # Accuracies of few rows are often equal: the lower loss decides.
+                tried.append({"settings": choice | {"epochs": end}, "score": score})
+        best = max(tried, key=lambda entry: tuple(entry["score"]))
+        names = ["accuracy", "minus loss"] if task == "classification" else ["minus loss"]
+        return {
+            "chosen": best["settings"],
+            "tried": tried,
+            "score": names,
+            "splits": _describe(splits),
+        }
+
+    def _search_settings(self, search: Search, data: Dataset) -> dict[str, Any]:
+        """Cross-validate a grid."""
+        task, method = task_of(search.dataset), search.method
+        splits = self._splits(data, task, held_out=False)
+        tried = []
+        for choice in self._candidates(method, task):
+            scores = []
+            for train, test in splits:
+                settings = choice | self._overrides(method)
+                model = estimator(method, task, SEARCH_SEED, self.size, settings)
+                model.fit(data.X_train[train], data.y_train[train])
+                score = _score(task, data.y_train[test], model.predict(data.X_train[test]))
+                scores.append(score if task == "classification" else -score)
+            tried.append({"settings": choice, "score": [float(np.mean(scores))]})
+        best = max(tried, key=lambda entry: tuple(entry["score"]))
+        name = "accuracy" if task == "classification" else "minus squared error"
+        return {
+            "chosen": best["settings"],
+            "tried": tried,
+            "score": [name],
+            "splits": _describe(splits),
+        }
+
+    def _splits(
+        self, data: Dataset, task: Task, *, held_out: bool
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Row numbers of one held-out tenth, or of folds of at most `search_rows` rows."""
+        rows = np.arange(len(data.X_train))
+        labels = data.y_train if task == "classification" else None
+        if held_out:
+            train, test = train_test_split(
+                rows, test_size=0.1, random_state=SEARCH_SEED, stratify=_strata(labels, 0.1)
+            )
+            return [(train, test)]
+        if len(rows) > self.search_rows:
+            share = self.search_rows / len(rows)
+            rows, _ = train_test_split(
+                rows, train_size=self.search_rows, random_state=SEARCH_SEED,
+                stratify=_strata(labels, min(share, 1 - share)),
+            )  # fmt: skip
+        few = labels is not None and np.unique(labels[rows], return_counts=True)[1].min()
+        stratified = labels is not None and few >= self.search_folds
+        kind = StratifiedKFold if stratified else KFold
+        splitter = kind(self.search_folds, shuffle=True, random_state=SEARCH_SEED)
+        strata = labels[rows] if labels is not None and stratified else None
+        return [(rows[train], rows[test]) for train, test in splitter.split(rows, strata)]
+
+
+def task_of(dataset: str) -> Task:
+    """Whether a dataset's rows have classes or numbers.
+
+    >>> task_of("letter"), task_of("SARCOS")
+    ('classification', 'regression')
+    """
+    return "regression" if info(dataset).task == "regression" else "classification"
+
+
+def parts_of(dataset: str, seed: int, n_folds: int) -> Iterator[Dataset]:
+    """The paper's split of a dataset, or its folds, each preprocessed by its training part."""
+    data = _load(dataset)
+    if isinstance(data, str):
+        raise NotHereError(data)
+    if info(dataset).split == "folds":
+        for part in folds(data, n=n_folds, seed=seed):
+            yield paper_preprocess(part)
+    else:
+        yield paper_preprocess(data)
+
+
+@functools.lru_cache(maxsize=4)
+def _load(dataset: str) -> Dataset | str:
+    # The complaint is remembered too: another attempt to reach the network costs seconds a cell.
+    try:
+        return load(dataset)
+    except DatasetNotFoundError as error:
+        return str(error)
+    except ModuleNotFoundError as error:
+        return str(error)
+
+
+def _strata(labels: Any, share: float) -> Any:
+    """Labels to stratify by, where every class can be on both sides."""
+    if labels is None:
+        return None
+    counts = np.unique(labels, return_counts=True)[1]
+    possible = counts.min() >= 2 and share * len(labels) >= len(counts)
+    return labels if possible else None
+
+
+def _score(task: Task, y: Any, predicted: Any) -> float:
+    if task == "classification":
+        return 100 * float(accuracy_score(y, predicted))
+    return float(mean_squared_error(y, predicted))
+
+
+def _at(history: Any, epoch: int, task: Task) -> list[float]:
+    """Held-out scores after so many epochs; higher is better."""
+    row = history.rows[epoch - 1]
+    if task == "classification":
+        return [100 * row["val_accuracy"], -row["val_loss"]]
+    return [-row["val_loss"]]
+
+
+def _describe(splits: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
+    train, test = splits[0]
+    return {"n": len(splits), "rows_train": len(train), "rows_test": len(test)}
+
+
+def _used(model: Any) -> dict[str, Any]:
+    """All settings of a fitted estimator, defaults too."""
+    if hasattr(model, "recipe_"):
+        recipe: dict[str, Any] = model.recipe_.to_dict()
+        return recipe
+    parameters: dict[str, Any] = model.get_params(deep=False)
+    return parameters
+
+
+class _Clock:
+    """Adds the CPU and wall seconds of a block to ``<name>_cpu_s`` and ``<name>_wall_s``."""
+
+    def __init__(self, name: str, times: dict[str, float]) -> None:
+        self.name, self.times = name, times
+
+    def __enter__(self) -> None:
+        self.begin = time.process_time(), time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        ends = time.process_time(), time.perf_counter()
+        for kind, begin, end in zip(("cpu", "wall"), self.begin, ends, strict=True):
+            key = f"{self.name}_{kind}_s"
+            self.times[key] = self.times.get(key, 0.0) + end - begin

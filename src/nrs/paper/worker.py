@@ -1,0 +1,156 @@
+"""A process that measures one item after another, with one thread, until its parent ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from typing import Any
+
+from nrs.paper.results import Item, Results
+from nrs.paper.table import Cell, Measured, NotHereError, Search, Table
+
+
+@dataclass(frozen=True)
+class Task:
+    """An item to measure.
+
+    Attributes
+    ----------
+    table : str
+        Where its table is found, see `nrs.paper.registry.find_table`.
+    item : Cell or Search
+    redo : bool
+        Whether a failure of an earlier run is tried again.
+    """
+
+    table: str
+    item: Item
+    redo: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended: a status, or ``"busy"`` if another process is at it."""
+
+    status: str
+    fresh: bool
+    error: str | None = None
+
+
+def is_finished(status: str | None, *, redo: bool = False) -> bool:
+    """Whether a result need not be measured: absent data may have come since, so it is tried."""
+    return status == "ok" or (status in ("failed", "timeout") and not redo)
+
+
+def serve(connection: Connection, folder: str, parent: int) -> None:
+    """Perform the tasks that come in until the other side closes."""
+    # An interrupt of the terminal goes to the parent, which ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    import torch
+
+    torch.set_num_threads(1)
+    results = Results(folder)
+    connection.send(Outcome("ready", fresh=False))
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        connection.send(perform(task, results))
+
+
+def perform(task: Task, results: Results) -> Outcome:
+    """Measure an item and keep the result, unless it is there or another process is at it."""
+    with results.claim(task.item) as ours:
+        if not ours:
+            return Outcome("busy", fresh=False)
+        before = results.status(task.item)
+        if is_finished(before, redo=task.redo):
+            assert before is not None
+            return Outcome(before, fresh=False)
+        record = _measure(task, results)
+        results.write(task.item, record)
+        return Outcome(record["status"], fresh=True, error=record["error"])
+
+
+def ended(status: str, error: str | None, seconds: float) -> dict[str, Any]:
+    """The part of a record that every result has."""
+    from nrs.paper.environment import environment
+
+    return {
+        "status": status,
+        "error": error,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+        **environment(),
+    }
+
+
+def _measure(task: Task, results: Results) -> dict[str, Any]:
+    from nrs.paper.registry import find_table
+
+    begin = time.monotonic()
+    content: dict[str, Any] = {}
+    try:
+        table = find_table(home_of(task))
+        if isinstance(task.item, Search):
+            content = table.search(task.item)
+        else:
+            content = _fields(table.measure(task.item, _found(table, task.item, results)))
+        status, error = "ok", None
+    except NotHereError as reason:
+        status, error = "not run", str(reason)
+    except Exception as failure:
+        status, error = "failed", f"{type(failure).__name__}: {failure}"
+        content = {"traceback": traceback.format_exc()}
+    return {**ended(status, error, time.monotonic() - begin), **content}
+
+
+def home_of(task: Task) -> str:
+    """Where the table is found that measures an item: a figure may read the cells of another."""
+    from nrs.paper.registry import find_table
+
+    if isinstance(task.item, Search) or find_table(task.table).name == task.item.subject.table:
+        return task.table
+    return task.item.subject.table
+
+
+def _found(table: Table, cell: Cell, results: Results) -> dict[Search, dict[str, Any]]:
+    found = {}
+    for search in table.searches(cell.subject):
+        record = results.read(search)
+        if record is None or record["status"] == "not run":
+            reason = "it was not made" if record is None else record["error"]
+            raise NotHereError(f"the search of its settings: {reason}")
+        if record["status"] != "ok":
+            raise RuntimeError(
+                f"the search of its settings ended with {record['status']} ({record['error']}); "
+                f"see {results.path(search)}"
+            )
+        found[search] = record
+    return found
+
+
+def _fields(measured: Measured) -> dict[str, Any]:
+    return {
+        "metrics": measured.metrics,
+        "parts": measured.parts,
+        "times": measured.times,
+        "model_bytes": measured.model_bytes,
+        "settings": measured.settings,
+        "data": measured.data,
+    }
+
+
+def _end_with(parent: int) -> None:
+    # A parent that was killed cannot tell its workers; an orphan would go on for hours.
+    while os.getppid() == parent:
+        time.sleep(0.3)
+    os._exit(1)
