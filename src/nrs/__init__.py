@@ -1,21 +1,24 @@
 """Neural Random Subspace: ensembles of one-level oblique trees as a neural network layer."""
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from nrs._version import __version__
-from nrs.core import NRS
+
+if TYPE_CHECKING:
+    from nrs.core import NRS
+    from nrs.tabular import NRSClassifier, NRSRegressor
 
 __all__ = ["NRS", "NRSClassifier", "NRSRegressor", "__version__"]
 
-_ESTIMATORS = ("NRSClassifier", "NRSRegressor")
+_HOMES = {"NRS": "nrs.core", "NRSClassifier": "nrs.tabular", "NRSRegressor": "nrs.tabular"}
 
 
 def __getattr__(name: str) -> Any:
-    # Someone who needs only the layer does not wait for scikit-learn.
-    if name in _ESTIMATORS:
-        import nrs.tabular
-
-        return getattr(nrs.tabular, name)
+    # Someone who needs only the layer does not wait for scikit-learn, nor the command line's help
+    # for torch.
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'nrs' has no attribute {name!r}")
 
 

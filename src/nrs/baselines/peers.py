@@ -177,7 +177,8 @@ class ProbabilityPeerClassifier(PeerClassifier):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Predict probabilities: (n_rows, n_classes)."""
-        values = np.asarray(self.peer_.predict_proba(self._features(X)), dtype=np.float64)
+        features = self._features(X)
+        values = np.asarray(self.peer_.predict_proba(features), dtype=np.float64)
         return values / values.sum(1, keepdims=True)
 
     def _positions(self, features: Any) -> Any:
@@ -209,5 +210,6 @@ class PeerRegressor(RegressorMixin, PeerEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the targets: (n_rows,)."""
-        values = np.asarray(self.peer_.predict(self._features(X)), dtype=np.float64)
+        features = self._features(X)
+        values = np.asarray(self.peer_.predict(features), dtype=np.float64)
         return values.reshape(len(values), -1)[:, 0]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import fuse_linear_bn_eval
 
 from nrs.core import choose as rules
-from nrs.core.subspace_map import check_input, dense_weight, subspace_map
+from nrs.core.subspace_map import check_dtype, check_input, dense_weight, map_rows
 
 
 def folded_stage(
@@ -79,6 +79,7 @@ class FoldedNRS(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         check_input(x, self.in_features)
+        check_dtype(x, self.get_buffer("bias0"))
         h = x.reshape(-1, self.in_features)
         for number in range(self.depth):
             h = self._map(h, number)
@@ -101,7 +102,7 @@ class FoldedNRS(nn.Module):
         if formulation == "dense" and matrix is not None:
             return F.linear(h, matrix, bias)
         index = getattr(self, f"index{number}")
-        return subspace_map(h, index, weight, bias, formulation=formulation)
+        return map_rows(h, index, weight, bias, formulation)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, out_features={self.out_features}"

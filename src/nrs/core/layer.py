@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nrs.core.fold import FoldedNRS, folded_stage
 from nrs.core.norm import bias_cancels, normalise
 from nrs.core.permutations import LAYOUTS, draw_index
-from nrs.core.subspace_map import check_formulation, check_input, subspace_map
+from nrs.core.subspace_map import check_dtype, check_formulation, check_input, map_rows
 
 ACTIVATIONS = {"relu": torch.relu, "sigmoid": torch.sigmoid}
 
@@ -166,6 +166,7 @@ class NRS(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         check_input(x, self.in_features)
+        check_dtype(x, self.weight)
         rows = x.reshape(-1, self.in_features)
         if self.training and self.norm is not None and rows.shape[0] * self._positions() == 1:
             raise ValueError(
@@ -239,11 +240,11 @@ class NRS(nn.Module):
         """Map, normalisation, activation of one grouped convolution whose output is one cell."""
         kernels = weight.view(index.shape[0], self.n_per, index.shape[1])
         if norm is not None and bias_cancels(norm):
-            h = subspace_map(rows, index, kernels, formulation=self.formulation)
+            h = map_rows(rows, index, kernels, None, self.formulation)
             relu = self.activation == "relu"
             h = normalise(h, bias, norm, relu=relu)
             return h if relu else self._activate(h)
-        h = subspace_map(rows, index, kernels, bias, formulation=self.formulation)
+        h = map_rows(rows, index, kernels, bias, self.formulation)
         return self._activate(h if norm is None else norm(h))
 
     def _two_stages(self, rows: Tensor) -> Tensor:
@@ -254,9 +255,8 @@ class NRS(nn.Module):
         bias = None
         if self.bias is not None:
             bias = self.bias.view(groups, 1, n_per).expand(-1, 9, -1).reshape(-1)
-        h = subspace_map(
-            rows, first, kernels.flatten(0, 1), bias, formulation=self.formulation
-        ).reshape(-1, groups, 9, n_per)
+        h = map_rows(rows, first, kernels.flatten(0, 1), bias, self.formulation)
+        h = h.reshape(-1, groups, 9, n_per)
         if self.norm is not None:
             by_channel = h.transpose(2, 3).reshape(-1, self.out_features, 9)
             h = self.norm(by_channel).view(-1, groups, n_per, 9).transpose(2, 3)

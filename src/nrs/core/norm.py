@@ -88,6 +88,7 @@ def bias_cancels(norm: nn.BatchNorm1d) -> bool:
     return (
         type(norm) is nn.BatchNorm1d
         and norm.training
+        and norm.affine
         and norm.track_running_stats
         and norm.momentum is not None
     )
@@ -102,45 +103,33 @@ def normalise(h: Tensor, bias: Tensor | None, norm: nn.BatchNorm1d, *, relu: boo
     momentum, running_mean, running_var = norm.momentum, norm.running_mean, norm.running_var
     if momentum is None or running_mean is None or running_var is None:
         raise AssertionError("bias_cancels() admits only a norm that tracks running statistics")
-    shift = torch.zeros_like(running_mean) if bias is None else bias.detach()
+    # The bias enters the graph with factor zero, so that its gradient is zero and not None.
+    beta = norm.bias if bias is None else torch.add(norm.bias, bias, alpha=0)
+    shift = None if bias is None else bias.detach()
     if relu and _slices_apply(h, norm):
-        output, mean, variance = BatchNormReLU.apply(h.t(), norm.weight, norm.bias, norm.eps)
+        output, mean, variance = BatchNormReLU.apply(h.t(), norm.weight, beta, norm.eps)
         h = output.t()
         with torch.no_grad():
-            running_mean.lerp_(mean + shift, momentum)
+            running_mean.lerp_(mean if shift is None else mean + shift, momentum)
             running_var.lerp_(variance * (h.shape[0] / (h.shape[0] - 1)), momentum)
     else:
-        mean = running_mean - shift
-        h = F.batch_norm(h, mean, running_var, norm.weight, norm.bias, True, momentum, norm.eps)
+        # A copy of the running mean: autograd keeps what batch_norm is given.
+        mean = running_mean.clone() if shift is None else running_mean - shift
+        h = F.batch_norm(h, mean, running_var, norm.weight, beta, True, momentum, norm.eps)
         # In place: the normalisation does not need its output, and memory is what this costs.
         h = torch.relu_(h) if relu else h
         with torch.no_grad():
-            running_mean.copy_(mean + shift)
+            running_mean.copy_(mean if shift is None else mean + shift)
     if norm.num_batches_tracked is not None:
         norm.num_batches_tracked.add_(1)
-    return h if bias is None else _ZeroGradient.apply(h, bias)
+    return h
 
 
 def _slices_apply(h: Tensor, norm: nn.BatchNorm1d) -> bool:
     return (
-        norm.affine
-        and h.device.type == "cpu"
+        h.device.type == "cpu"
         and h.dtype == norm.weight.dtype
         and h.t().is_contiguous()
         # A compiler fuses the plain operations by itself, and cannot see into this one.
         and not torch.compiler.is_compiling()
     )
-
-
-class _ZeroGradient(torch.autograd.Function):
-    """Pass `h` through and give `bias` its exact gradient of zero, so that it is not None."""
-
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(bias)
-        return h.view_as(h)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        (bias,) = ctx.saved_tensors
-        return gradient, torch.zeros_like(bias)

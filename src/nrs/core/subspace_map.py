@@ -66,14 +66,19 @@ def subspace_map(
     _check(x, index, weight, bias)
     if index.dim() == 3:
         return _member_map(x, index, weight, bias, formulation)
-    rows = x.reshape(-1, x.shape[-1])
-    groups, outputs, _ = weight.shape
+    result = map_rows(x.reshape(-1, x.shape[-1]), index, weight, bias, formulation)
+    return result.view(*x.shape[:-1], result.shape[1])
+
+
+def map_rows(
+    rows: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None, formulation: str
+) -> Tensor:
+    """:func:`subspace_map` of a (B, d) tensor by a caller that has checked its arguments."""
     if formulation == "auto":
         formulation = rules.choose(
-            x.shape[-1], weight.shape, rules.batch_size(rows), on_cpu=x.device.type == "cpu"
+            rows.shape[1], weight.shape, rules.batch_size(rows), on_cpu=rows.device.type == "cpu"
         )
-    result = _MAPS[formulation](rows, index, weight, bias)
-    return result.view(*x.shape[:-1], groups * outputs)
+    return _MAPS[formulation](rows, index, weight, bias)
 
 
 def check_formulation(formulation: str) -> None:
@@ -97,6 +102,15 @@ def check_input(x: Tensor, in_features: int) -> None:
         raise ValueError(
             f"the last dimension of the input must be the number of features {in_features}, "
             f"however: input shape {tuple(x.shape)}"
+        )
+
+
+def check_dtype(x: Tensor, weight: Tensor) -> None:
+    """Refuse input of another dtype than the weights, unless autocast reconciles them."""
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"input and weights must have one dtype, however: input {x.dtype}, weights "
+            f"{weight.dtype}; convert one with .to(...)"
         )
 
 
@@ -214,11 +228,7 @@ def _check(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Non
             f"with {index.shape[0]} members the input must be (B, {index.shape[0]}, d), however: "
             f"input shape {tuple(x.shape)}"
         )
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(
-            f"input and weights must have one dtype, however: input {x.dtype}, weights "
-            f"{weight.dtype}; convert one with .to(...)"
-        )
+    check_dtype(x, weight)
     expected = (*weight.shape[:-3], weight.shape[-3] * weight.shape[-2])
     if bias is not None and bias.shape != expected:
         raise ValueError(

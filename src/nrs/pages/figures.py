@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from nrs.pages.numbers import column_decimals, mean_and_std
-from nrs.pages.series import COLOURS, Panel, Series, Value, panels_of
+from nrs.pages.series import COLOURS, Panel, Series, Value, panels_of, wrap_name
 from nrs.pages.tables import Cell, Table
 
 _SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x"]
 # Cells further than this many allowed differences stand at the edge of the overview.
 EDGE = 6.0
 _GOLDEN = 0.618034
+# Up to this many names stand level below a phone's axis.
+_FEW = 5
 
 
 def plotly_js() -> str:
@@ -54,8 +56,11 @@ def _draw_panel(
     if names:
         order = [_text(name) for _, name in panel.ticks]
         xaxis |= {"type": "category", "categoryorder": "array", "categoryarray": order}
+        xaxis |= {"tickvals": order, "ticktext": ["<br>".join(_wrap(x)) for _, x in panel.ticks]}
         # A place for every name, also for those without a value.
         xaxis["range"] = [-0.5, len(order) - 0.5]
+        if len(order) <= _FEW:
+            xaxis["tickangle"] = 0
     else:
         xaxis |= {
             "type": "log" if panel.is_logarithmic else "linear",
@@ -220,6 +225,10 @@ def _points(
     }
 
 
+def _wrap(name: str) -> list[str]:
+    return [_text(line) for line in wrap_name(name)]
+
+
 def _text(value: object) -> str:
-    """Text in which plotly finds no tags."""
-    return html.escape(str(value), quote=False)
+    """Text in which plotly finds no tags and, between dollar signs, no formulas."""
+    return html.escape(str(value), quote=False).replace("$", "&#36;")

@@ -6,7 +6,7 @@ import io
 import math
 from typing import Any
 
-from nrs.pages.series import COLOURS, Panel, Series, panels_of
+from nrs.pages.series import COLOURS, Panel, Series, panels_of, wrap_name
 from nrs.pages.tables import Table
 
 _MARKERS = ["o", "s", "D", "^", "v", "P", "X"]
@@ -69,11 +69,11 @@ def _draw_panel(ax: Any, panel: Panel, alone: bool) -> None:
     if panel.is_logarithmic:
         ax.set_xscale("log")
         ax.minorticks_off()
-    labels = [name for _, name in panel.ticks]
+    labels = ["\n".join(wrap_name(name)) for _, name in panel.ticks]
     ax.set_xticks([places[x] for x, _ in panel.ticks], labels, parse_math=False, fontsize=9)
     if names:
         ax.set_xlim(-0.5, len(labels) - 0.5)
-        if sum(map(len, labels)) > (70 if alone else 26):
+        if sum(max(map(len, label.split("\n"))) for label in labels) > (70 if alone else 32):
             for text in ax.get_xticklabels():
                 text.set(rotation=35, ha="right", rotation_mode="anchor")
     ax.set_ylim(*panel.y_range)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -118,6 +119,17 @@ def _row_panel(table: Table, row: Any, series: list[Series]) -> Panel:
     return Panel(str(row), kept, [(one.name, one.name) for one in series], "")
 
 
+def wrap_name(name: str) -> list[str]:
+    """The lines of a name below an axis.
+
+    Examples
+    --------
+    >>> wrap_name("MLP-D, 80 % kept")
+    ['MLP-D,', '80 % kept']
+    """
+    return textwrap.wrap(name, 10, break_long_words=False, break_on_hyphens=False) or [""]
+
+
 def _numbers(rows: Iterable[Any]) -> dict[Any, float] | None:
     """Each row as a number; None if one of them is a name.
 
@@ -140,4 +152,4 @@ def _are_apart(groups: list[list[float]]) -> bool:
         return False
     widest = max(max(group) - min(group) for group in groups)
     whole = max(map(max, groups)) - min(map(min, groups))
-    return 0 < widest and whole > _APART * widest
+    return widest > 0 and whole > _APART * widest

@@ -80,7 +80,7 @@ def estimator(method: str, task: Task, seed: int, size: Size, settings: dict[str
     >>> estimator("NRS", "classification", 0, "accuracy", {"n_mul": 100}).preset
     'paper'
     """
-    ours = {"preset": "paper", "random_state": seed, "verbose": 0, "n_jobs": 1}
+    ours: dict[str, Any] = {"preset": "paper", "random_state": seed, "verbose": 0, "n_jobs": 1}
     settings = {**settings}
     if method in _EXPANSIONS:
         return _EXPANSIONS[method](**ours, **settings)

@@ -140,7 +140,7 @@ def nemenyi_difference(n_methods: int, n_datasets: int, level: float = LEVEL) ->
 def wilcoxon_holm(scores: Scores) -> list[dict[str, Any]]:
     """Wilcoxon's signed-rank test of every pair of methods, p-values adjusted by Holm."""
     datasets = complete_datasets(scores)
-    pairs = []
+    pairs: list[dict[str, Any]] = []
     for first, second in itertools.combinations(scores, 2):
         difference = np.array([scores[first][d] - scores[second][d] for d in datasets])
         if len(difference) < 2:

@@ -40,8 +40,9 @@ class Subject:
     @property
     def path(self) -> str:
         """Where its results are, below the results of the paper."""
-        method = ",".join([self.method, *(f"{name}={value}" for name, value in self.setting)])
-        return "/".join(_plain(part) for part in (self.table, self.dataset, method))
+        setting = [f"{name}={value}" for name, value in self.setting]
+        method = ",".join(_plain(part) for part in (self.method, *setting))
+        return f"{_plain(self.table)}/{_plain(self.dataset)}/{method}"
 
 
 @dataclass(frozen=True)

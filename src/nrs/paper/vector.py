@@ -142,8 +142,8 @@ class Plan:
         if searched_as(method) != "NRS":
             return {}
         entry = info(dataset)
-        row = entry.variant_of if entry.paper is None else entry.paper
-        n_mul = self.n_mul.get(dataset, self.n_mul.get(row or ""))
+        row = entry.paper or entry.variant_of or ""
+        n_mul = self.n_mul.get(dataset, self.n_mul.get(row))
         if n_mul is None and row in paper_table():
             n_mul = paper_table()[row].n_mul
         return {} if n_mul is None else {"n_mul": n_mul}

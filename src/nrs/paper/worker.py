@@ -127,8 +127,7 @@ def _found(table: Table, cell: Cell, results: Results) -> dict[Search, dict[str,
     for search in table.searches(cell.subject):
         record = results.read(search)
         if record is None or record["status"] == "not run":
-            reason = "it was not made" if record is None else record["error"]
-            raise NotHereError(f"the search of its settings: {reason}")
+            raise NotHereError("its settings were not searched" if not record else record["error"])
         if record["status"] != "ok":
             raise RuntimeError(
                 f"the search of its settings ended with {record['status']} ({record['error']}); "

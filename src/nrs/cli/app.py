@@ -1,0 +1,38 @@
+"""The groups of commands put together; nothing heavy is imported until a command runs."""
+
+from __future__ import annotations
+
+import typer
+
+from nrs._version import __version__
+from nrs.cli.datasets import datasets
+from nrs.cli.paper import paper
+
+app = typer.Typer(
+    name="nrs",
+    help="Neural Random Subspace: datasets, and the paper's tables as experiments.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(datasets, name="datasets")
+app.add_typer(paper, name="paper")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nrs {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Tell the version and end."
+    ),
+) -> None:
+    """Options of the command itself."""
+
+
+# The callback's docstring would replace the help above.
+options.__doc__ = None

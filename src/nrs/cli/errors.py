@@ -1,0 +1,32 @@
+"""Errors a user can act on become one message and an exit code, without a traceback."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import typer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Let a command end with exit code 1 and ``error: …`` where the library complains."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except BrokenPipeError:
+            # The reader, such as head, has seen enough.
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted; start the same command again to go on", err=True)
+            raise typer.Exit(130) from None
+        except (ValueError, OSError, ImportError) as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from None
+
+    return wrapped

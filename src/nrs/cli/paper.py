@@ -1,0 +1,132 @@
+"""``nrs paper``: the paper's tables, reported beside measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nrs.cli.errors import clear_errors
+
+paper = typer.Typer(help="The paper's tables as experiments.", no_args_is_help=True)
+
+Results = Annotated[Path, typer.Option(help="Folder of the results.", show_default=True)]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+
+
+@paper.command("list")
+@clear_errors
+def list_tables(as_json: AsJson = False) -> None:
+    """List the tables and figures that can be run."""
+    from nrs.paper import tables
+
+    if as_json:
+        rows = [
+            {"name": t.name, "kind": t.kind, "title": t.title, "cells": _n_cells(t)}
+            for t in tables().values()
+        ]
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    for table in tables().values():
+        typer.echo(f"{table.name:13} {table.kind:7} {_n_cells(table):4} cells  {table.title}")
+
+
+@paper.command()
+@clear_errors
+def run(
+    tables: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE...", help="Names of 'nrs paper list', or module:attribute."),
+    ],
+    datasets: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Seeds of each cell.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, each with one thread.")] = 1,
+    shard: Annotated[str, typer.Option(help="Share of the cells, such as 2/8.")] = "1/1",
+    timeout: Annotated[float | None, typer.Option(help="Seconds for a cell or search.")] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try failed and timed-out cells again.")
+    ] = False,
+    results: Results = Path("results"),
+) -> None:
+    """Measure the cells of tables; finished ones are skipped, so it resumes where it ended.
+
+    The exit code is 1 if a cell failed or took too long. Its result file tells why.
+    """
+    from nrs.cli.progress import progress
+    from nrs.paper import run as run_tables
+
+    with progress() as on_event:
+        summary = run_tables(
+            tables,
+            results,
+            datasets=_names(datasets),
+            methods=_names(methods),
+            trials=trials,
+            jobs=jobs,
+            shard=_shard(shard),
+            timeout=timeout,
+            retry_failed=retry_failed,
+            on_event=on_event,
+        )
+    counts = [f"{count} {status}" for status, count in sorted(summary.measured.items())]
+    measured = ", ".join(counts) or "nothing to measure"
+    typer.echo(f"{measured}; {summary.skipped} finished before, in {results / 'paper'}")
+    raise typer.Exit(1 if summary.n_bad else 0)
+
+
+@paper.command()
+@clear_errors
+def show(
+    table: Annotated[str, typer.Argument(help="Name of a table, see 'nrs paper list'.")],
+    results: Results = Path("results"),
+    every: Annotated[
+        bool, typer.Option("--all", help="Rows of which nothing was measured too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a table: reported beside measured."""
+    from nrs.paper import entries, find_table
+
+    found = find_table(table)
+    cells = entries(found, results)
+    if as_json:
+        typer.echo(json.dumps(cells, indent=1, ensure_ascii=False))
+        return
+    from nrs.cli.show import print_table
+
+    print_table(found, cells, every=every)
+
+
+@paper.command()
+@clear_errors
+def report(
+    out: Annotated[Path, typer.Option(help="Folder to write the report into.")] = Path("report"),
+    results: Results = Path("results"),
+    tables: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+) -> None:
+    """Write the report of all tables: one HTML page, Markdown, and diagrams."""
+    from nrs.paper.report import write
+
+    for path in write(out, results, _names(tables)):
+        typer.echo(path)
+
+
+def _n_cells(table: Any) -> int:
+    return sum(not printed.extra for printed in table.printed)
+
+
+def _names(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, _, of = text.partition("/")
+    try:
+        return int(number), int(of)
+    except ValueError:
+        raise ValueError(f"--shard must be like 2/8, however: {text!r}") from None

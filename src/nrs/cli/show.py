@@ -1,0 +1,65 @@
+"""A table of the paper on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from nrs.paper import Table
+
+
+def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -> None:
+    """Print reported over measured, with the paper's marks where it compares."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from nrs.paper.collect import statistics_of
+
+    statistics = statistics_of(table, cells)
+    marks = {
+        kind: {(mark["row"], mark["column"]): mark["mark"] for mark in found["marks"]}
+        for kind, found in statistics.items()
+    }
+    tried = {cell["row"] for cell in cells if cell["n"] or cell["status"] != "not run"}
+    kept = [cell for cell in cells if every or not tried or cell["row"] in tried]
+    columns = list(dict.fromkeys(cell["column"] for cell in kept))
+    by_place = {(cell["row"], cell["column"]): cell for cell in kept}
+    grid = Grid(title=table.title, caption="reported above, measured below", show_lines=True)
+    grid.add_column("")
+    for column in columns:
+        grid.add_column(column, justify="right")
+    for row in dict.fromkeys(cell["row"] for cell in kept):
+        texts = []
+        for column in columns:
+            cell = by_place.get((row, column))
+            if cell is None:
+                texts.append("")
+                continue
+            above = _number(cell, "reported") + marks.get("reported", {}).get((row, column), "")
+            below = _number(cell, "measured") or cell["status"]
+            below += marks.get("measured", {}).get((row, column), "")
+            texts.append(f"{above}\n{below}")
+        grid.add_row(row, *texts)
+    Console().print(grid)
+    for kind, found in statistics.items():
+        counts = "  ".join(
+            f"{column} {'/'.join(map(str, count))}"
+            for column, count in found["win_tie_lose"].items()
+        )
+        typer.echo(f"win/tie/lose of {found['reference']}, {kind}: {counts}")
+    for note in dict.fromkeys(f"{c['row']}: {c['note']}" for c in kept if c["note"] and c["n"]):
+        typer.echo(f"note  {note}")
+    hidden = len({cell["row"] for cell in cells}) - len({cell["row"] for cell in kept})
+    if hidden:
+        typer.echo(f"{hidden} rows without a measurement are not shown; --all shows them")
+
+
+def _number(cell: dict[str, Any], kind: str) -> str:
+    value, std = cell[kind], cell[f"{kind}_std"]
+    if value is None:
+        return ""
+    digits = 3 if cell["metric"].endswith("_s") and value < 1 else 2
+    return f"{value:.{digits}f}" + ("" if std is None else f"±{std:.{digits}f}")

@@ -1,0 +1,66 @@
+"""The report of what was measured: collected, drawn, and written as a page."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from nrs.paper.collect import collect, scores_of
+from nrs.paper.environment import environment
+from nrs.paper.registry import find_table
+from nrs.paper.statistics import draw_critical_differences
+
+_log = logging.getLogger(__name__)
+
+
+def write(
+    out: str | os.PathLike[str],
+    results: str | os.PathLike[str] = "results",
+    names: Sequence[str] | None = None,
+) -> list[Path]:
+    """Write the report of tables into a folder.
+
+    Parameters
+    ----------
+    out : path
+        Folder, made if need be.
+    results : path, default="results"
+    names : sequence of str, optional
+        Only these tables.
+
+    Returns
+    -------
+    list of Path
+        The files in the folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there are no results.
+    """
+    from nrs.pages.paper_report import write_report
+
+    if not (Path(results) / "paper").is_dir():
+        raise FileNotFoundError(
+            f"results must be a folder that 'nrs paper run' has written, however: "
+            f"{Path(results)} has no folder 'paper'"
+        )
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = collect(results, names)
+    for page in pages:
+        for kind, found in page["statistics"].items():
+            if found["ranks"] is None:
+                continue
+            picture = f"critical-difference-{page['name']}-{kind}.png"
+            scores = scores_of(find_table(page["name"]), page["cells"], kind)
+            try:
+                draw_critical_differences(scores, folder / picture)
+            except ImportError as error:
+                _log.warning("no critical-difference diagram: %s", error)
+                continue
+            found["ranks"]["picture"] = picture
+    write_report(pages, folder, environment=environment())
+    return sorted(path for path in folder.iterdir() if path.is_file())
