@@ -39,6 +39,14 @@ ENVIRONMENT = {
 }
 
 
+class ChildError(RuntimeError):
+    """A measurement failed in its process; `code` is the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def in_fresh_process(function: Callable[..., Any], **arguments: Any) -> Any:
     """Call a module-level function in a process of its own and return its result.
 
@@ -49,7 +57,7 @@ def in_fresh_process(function: Callable[..., Any], **arguments: Any) -> Any:
 
     Raises
     ------
-    RuntimeError
+    ChildError
         If the process fails; the message ends with what it wrote.
     """
     module = function.__module__
@@ -65,7 +73,8 @@ def in_fresh_process(function: Callable[..., Any], **arguments: Any) -> Any:
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{function.__name__} failed in its process:\n{done.stderr}")
+        message = f"{function.__name__} failed in its process:\n{done.stderr}"
+        raise ChildError(message, done.returncode)
     return json.loads(done.stdout.splitlines()[-1])
 
 

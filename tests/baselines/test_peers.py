@@ -51,7 +51,7 @@ RESAMPLED = "rows are drawn at random, and a repeated row can be drawn twice"
 BINNED = "thresholds come from quantiles of the rows, in which a repeated row counts twice"
 EXCEPTIONS = {
     "RandomForest": RESAMPLED,
-    "GBDT": BINNED,
+    "GBDTClassifier": BINNED,
     "LightGBM": BINNED,
     "CatBoost": BINNED,
 }

@@ -194,8 +194,8 @@ def draw_overview(tables: Sequence[Table]) -> dict[str, Any]:
 
 _SORTS = {
     "agrees": ("#009E73", "circle", "agrees"),
-    "better": ("#0072B2", "triangle-up", "better"),
-    "worse": ("#D55E00", "triangle-down", "worse"),
+    "better": ("#1F8AD1", "triangle-up", "better"),
+    "worse": ("#E06A10", "triangle-down", "worse"),
 }
 
 
@@ -219,7 +219,7 @@ def _points(
         "x": [min(max(cell.excess or 0.0, -EDGE), EDGE) for cell in cells],
         # Spread over the row's height without chance, so that the page is the same each time.
         "y": [height + 0.62 * ((i + 1) * _GOLDEN % 1 - 0.5) for i in range(len(cells))],
-        "marker": {"color": colour, "symbol": symbol, "size": 8, "opacity": 0.75},
+        "marker": {"color": colour, "symbol": symbol, "size": 9, "opacity": 0.8},
         "hovertext": texts,
         "hoverinfo": "text",
     }

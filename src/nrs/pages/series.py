@@ -125,7 +125,7 @@ def wrap_name(name: str) -> list[str]:
     Examples
     --------
     >>> wrap_name("MLP-D, 80 % kept")
-    ['MLP-D,', '80 % kept']
+    ['MLP-D, 80', '% kept']
     """
     return textwrap.wrap(name, 10, break_long_words=False, break_on_hyphens=False) or [""]
 

@@ -4,9 +4,14 @@
 
   // Figures take their ink from the page, so that they follow it into the dark.
   const themed = (layout) => {
-    const axis = { gridcolor: css("--grid"), linecolor: css("--line"), zerolinecolor: css("--line") };
+    // A finger on a figure scrolls the page; only a mouse may zoom.
+    const touch = matchMedia("(pointer: coarse)").matches;
+    const axis = {
+      gridcolor: css("--grid"), linecolor: css("--line"), zerolinecolor: css("--line"), fixedrange: touch,
+    };
     return {
       ...layout,
+      dragmode: touch ? false : "zoom",
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: css("--ink") },
