@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from nrs.baselines.forest import NeuralForest
 from nrs.tabular.base import TableEstimator
@@ -39,6 +41,26 @@ class ForestRecipe(Recipe):
 _OWN = tuple(ForestRecipe.__annotations__)
 
 
+@contextmanager
+def tiny_is_zero() -> Iterator[None]:
+    """Take numbers below the smallest normal one as zero in this block, where the CPU can.
+
+    The probability of a leaf is a product of many, and often so small that a processor falls back
+    to microcode: a fit on MNIST takes four times as long.
+
+    Examples
+    --------
+    >>> with tiny_is_zero():
+    ...     routed = torch.full((1,), 1e-30) * 1e-30
+    """
+    before = float(torch.full((1,), 1e-40) * 1.0) == 0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
 class LeafFittingBatches(ShuffledBatches):
     """Fits a forest's leaves at the beginning of every epoch, then gives its batches."""
 
@@ -62,6 +84,19 @@ class _NeuralForestEstimator(TableEstimator):
     _recipe_type = ForestRecipe
     recipe_: ForestRecipe
     network_: NeuralForest  # type: ignore[assignment]
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Fit to a table, see :meth:`nrs.NRSClassifier.fit`."""
+        with tiny_is_zero():
+            return super().fit(X, y, sample_weight, eval_set)
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        with tiny_is_zero():
+            return super()._partial_fit(X, y, sample_weight, classes)
+
+    def _outputs(self, X: Any) -> Tensor:
+        with tiny_is_zero():
+            return super()._outputs(X)
 
     @property
     def feature_importances_(self) -> np.ndarray:

@@ -18,15 +18,19 @@ def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -
 
     from nrs.paper.collect import statistics_of
 
-    statistics = statistics_of(table, cells)
+    found = statistics_of(table, cells)
+    statistics = {"reported": found["reported"], "measured": found} if found else {}
     marks = {
-        kind: {(mark["row"], mark["column"]): mark["mark"] for mark in found["marks"]}
-        for kind, found in statistics.items()
+        kind: {(mark["row"], mark["column"]): mark["mark"] for mark in part["marks"]}
+        for kind, part in statistics.items()
     }
     tried = {cell["row"] for cell in cells if cell["n"] or cell["status"] != "not run"}
     kept = [cell for cell in cells if every or not tried or cell["row"] in tried]
     columns = list(dict.fromkeys(cell["column"] for cell in kept))
     by_place = {(cell["row"], cell["column"]): cell for cell in kept}
+    console = Console()
+    # Deviations where there is room for them.
+    wide = console.width >= 20 + 15 * len(columns)
     grid = Grid(title=table.title, caption="reported above, measured below", show_lines=True)
     grid.add_column("")
     for column in columns:
@@ -38,18 +42,21 @@ def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -
             if cell is None:
                 texts.append("")
                 continue
-            above = _number(cell, "reported") + marks.get("reported", {}).get((row, column), "")
-            below = _number(cell, "measured") or cell["status"]
+            above = _number(cell, "reported", wide) + marks.get("reported", {}).get(
+                (row, column), ""
+            )
+            below = _number(cell, "measured", wide) or cell["status"]
             below += marks.get("measured", {}).get((row, column), "")
             texts.append(f"{above}\n{below}")
         grid.add_row(row, *texts)
-    Console().print(grid)
-    for kind, found in statistics.items():
+    console.print(grid)
+    for kind, part in statistics.items():
         counts = "  ".join(
             f"{column} {'/'.join(map(str, count))}"
-            for column, count in found["win_tie_lose"].items()
+            for column, count in part["win_tie_lose"].items()
         )
-        typer.echo(f"win/tie/lose of {found['reference']}, {kind}: {counts}")
+        if counts:
+            typer.echo(f"win/tie/lose of {part['reference']}, {kind}: {counts}")
     for note in dict.fromkeys(f"{c['row']}: {c['note']}" for c in kept if c["note"] and c["n"]):
         typer.echo(f"note  {note}")
     hidden = len({cell["row"] for cell in cells}) - len({cell["row"] for cell in kept})
@@ -57,9 +64,9 @@ def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -
         typer.echo(f"{hidden} rows without a measurement are not shown; --all shows them")
 
 
-def _number(cell: dict[str, Any], kind: str) -> str:
+def _number(cell: dict[str, Any], kind: str, wide: bool) -> str:
     value, std = cell[kind], cell[f"{kind}_std"]
     if value is None:
         return ""
     digits = 3 if cell["metric"].endswith("_s") and value < 1 else 2
-    return f"{value:.{digits}f}" + ("" if std is None else f"±{std:.{digits}f}")
+    return f"{value:.{digits}f}" + ("" if std is None or not wide else f"±{std:.{digits}f}")

@@ -6,7 +6,7 @@ nrs paper run ablation --datasets satimage,german,heart
 from __future__ import annotations
 
 from nrs.paper.accuracy import PLAN
-from nrs.paper.reported import number, reported
+from nrs.paper.printed import number, reported
 from nrs.paper.table import Printed, Subject, Table
 
 _NAMES = {"yes": "", "no": "not "}

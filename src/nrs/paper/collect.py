@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -39,8 +40,9 @@ def entries(
     list of dict
         One for each printed cell, and for each other reading of a dataset that was measured:
         ``table, row, column, metric, reported, reported_std, measured, measured_std, n, status,
-        note``. ``measured`` is the mean of ``n`` trials (or folds); ``status`` is ``"ok"`` if any
-        trial succeeded, else ``"failed"``, ``"timeout"`` or ``"not run"``; what is absent is None.
+        note, in_paper, comparable``. ``measured`` is the mean of ``n`` trials (or folds);
+        ``status`` is ``"ok"`` if any trial succeeded, else ``"failed"``, ``"timeout"`` or
+        ``"not run"``; what is absent is None.
 
     Examples
     --------
@@ -50,12 +52,14 @@ def entries(
     """
     found = table if isinstance(table, Table) else find_table(table)
     folder = Results(results)
+    notes = read_remarks(results).get(found.name, {}).get("notes", {})
     shown = []
     for printed in found.printed:
         records = _records(found, printed, folder)
         if printed.extra and not records:
             continue
-        shown.append(_entry(found, printed, records))
+        remark = notes.get(f"{printed.row} / {printed.column}") or notes.get(printed.row, "")
+        shown.append(_entry(found, printed, records, remark))
     return shown
 
 
@@ -73,61 +77,106 @@ def collect(
     Returns
     -------
     list of dict
-        ``name, title, finding, protocol, kind, x_label, y_label, x_values, cells, statistics``;
-        ``cells`` as `entries` gives them.
+        ``name, title, finding, verdict, protocol, kind, x_label, y_label, x_values, cells,
+        statistics``; ``cells`` as `entries` gives them, with what the page needs to judge them.
     """
     wanted = [name for name in tables() if name != "smoke"] if names is None else names
+    remarks = read_remarks(results)
     pages = []
     for name in wanted:
         table = find_table(name)
         cells = entries(table, results)
+        remark = remarks.get(table.name, {})
         pages.append(
             {
                 "name": table.name,
                 "title": table.title,
                 "finding": table.finding,
+                "verdict": remark.get("verdict"),
                 "protocol": table.protocol,
                 "kind": table.kind,
                 "x_label": table.x_label or None,
                 "y_label": table.y_label or None,
                 "x_values": list(table.x_values) or None,
-                "cells": cells,
+                "cells": [_page_cell(table, cell) for cell in cells],
                 "statistics": statistics_of(table, cells),
             }
         )
     return pages
 
 
+def read_remarks(results: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what people wrote about the results, from ``<results>/paper/remarks.json``.
+
+    By table: ``{"verdict": "whether the finding holds", "notes": {"<row>": "…"}}``; a note may
+    also be for one cell, ``"<row> / <column>"``.
+
+    Raises
+    ------
+    ValueError
+        If the file is not JSON of that kind.
+    """
+    path = Results(results).root / "remarks.json"
+    try:
+        remarks = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ValueError(f"{path} must be a JSON file, however: {error}") from None
+    if not isinstance(remarks, dict) or not all(isinstance(r, dict) for r in remarks.values()):
+        raise ValueError(f"{path} must hold an object a table, however: it does not")
+    return remarks
+
+
+def _page_cell(table: Table, cell: dict[str, Any]) -> dict[str, Any]:
+    """An entry as the page wants it: whether to compare, which way is better, x as a number."""
+    places = {str(value): value for value in table.x_values}
+    further: dict[str, Any] = {
+        "row": places.get(cell["row"], cell["row"]),
+        "higher_is_better": cell["metric"] not in table.lower_is_better,
+    }
+    if not cell["comparable"]:
+        further["tolerance"] = None
+    return cell | further
+
+
 def statistics_of(table: Table, cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The paper's t-tests against the reference column, and ranks; empty where none apply."""
+    """The paper's t-tests against the reference column, and ranks; empty where none apply.
+
+    Returns
+    -------
+    dict
+        ``reference, marks, win_tie_lose, average_ranks, friedman_p, critical_difference,
+        wilcoxon_holm`` (triples of two methods and the adjusted p), ``scores`` (by method, on the
+        datasets that all have) of what was measured; under ``"reported"`` the same of the paper.
+    """
     if table.reference is None:
         return {}
-    statistics: dict[str, Any] = {}
-    for kind in ("measured", "reported"):
-        marks = _marks(table, cells, kind)
-        if marks:
-            columns = dict.fromkeys(mark["column"] for mark in marks)
-            counts = {
-                column: win_tie_lose(m["outcome"] for m in marks if m["column"] == column)
-                for column in columns
-            }
-            statistics[kind] = {
-                "reference": table.reference,
-                "test": "Student's t-test at 95 %",
-                "marks": marks,
-                "win_tie_lose": {column: list(count) for column, count in counts.items()},
-                "ranks": rank_statistics(scores_of(table, cells, kind)),
-            }
-    return statistics
+    measured = _statistics(table, cells, "measured")
+    return measured | {"reported": _statistics(table, cells, "reported")}
+
+
+def _statistics(table: Table, cells: Sequence[dict[str, Any]], kind: str) -> dict[str, Any]:
+    if kind == "reported":
+        # Another reading of a dataset repeats the paper's value.
+        cells = [cell for cell in cells if cell["in_paper"]]
+    marks = _marks(table, cells, kind)
+    counts = {
+        column: list(win_tie_lose(m["outcome"] for m in marks if m["column"] == column))
+        for column in dict.fromkeys(mark["column"] for mark in marks)
+    }
+    found: dict[str, Any] = {"reference": table.reference, "marks": marks, "win_tie_lose": counts}
+    return found | (rank_statistics(scores_of(table, cells, kind)) or {})
 
 
 def scores_of(
     table: Table, cells: Sequence[dict[str, Any]], kind: str = "measured"
 ) -> dict[str, dict[str, float]]:
-    """Scores by column, then by row, of the classification rows; for the rank statistics."""
+    """Scores by column, then by row, of the paper's classification rows, for the ranks."""
     scores: dict[str, dict[str, float]] = {}
     for cell in cells:
-        if cell[kind] is not None and cell["metric"] not in table.lower_is_better:
+        higher = cell["metric"] not in table.lower_is_better
+        if cell[kind] is not None and higher and cell["in_paper"]:
             scores.setdefault(cell["column"], {})[cell["row"]] = cell[kind]
     # A method with few rows would leave few datasets that all have.
     most = max((len(rows) for rows in scores.values()), default=0)
@@ -145,7 +194,9 @@ def _records(table: Table, printed: Printed, folder: Results) -> list[dict[str, 
     return [record for record in records if record is not None]
 
 
-def _entry(table: Table, printed: Printed, records: list[dict[str, Any]]) -> dict[str, Any]:
+def _entry(
+    table: Table, printed: Printed, records: list[dict[str, Any]], remark: str
+) -> dict[str, Any]:
     good = [record for record in records if record["status"] == "ok"]
     values = [value for record in good for value in _values(record, printed.metric)]
     measured = sample(values) if values else None
@@ -160,7 +211,10 @@ def _entry(table: Table, printed: Printed, records: list[dict[str, Any]]) -> dic
         "measured_std": None if measured is None else measured.std,
         "n": len(values),
         "status": _status(records, values),
-        "note": "; ".join(note for note in (printed.note, _trouble(records)) if note) or None,
+        "note": "; ".join(note for note in (printed.note, remark, _trouble(records)) if note)
+        or None,
+        "in_paper": not printed.extra,
+        "comparable": printed.comparable,
     }
 
 

@@ -27,8 +27,8 @@ def _printed() -> tuple[Printed, ...]:
             same = known[dataset, "NRS"] if line == "NRS" else None
             cells.append(
                 Printed(
-                    line,
                     dataset,
+                    line,
                     Subject(table, dataset, method),
                     reported=None if same is None else same.reported,
                     reported_std=None if same is None else same.reported_std,

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from nrs.paper.collect import collect, scores_of
 from nrs.paper.environment import environment
@@ -51,16 +52,18 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     pages = collect(results, names)
     for page in pages:
-        for kind, found in page["statistics"].items():
-            if found["ranks"] is None:
-                continue
-            picture = f"critical-difference-{page['name']}-{kind}.png"
+        for kind in ("measured", "reported"):
             scores = scores_of(find_table(page["name"]), page["cells"], kind)
+            if "average_ranks" not in _of(page["statistics"], kind):
+                continue
             try:
-                draw_critical_differences(scores, folder / picture)
+                picture = folder / f"critical-difference-{page['name']}-{kind}.png"
+                draw_critical_differences(scores, picture)
             except ImportError as error:
                 _log.warning("no critical-difference diagram: %s", error)
-                continue
-            found["ranks"]["picture"] = picture
     write_report(pages, folder, environment=environment())
     return sorted(path for path in folder.iterdir() if path.is_file())
+
+
+def _of(statistics: dict[str, Any], kind: str) -> dict[str, Any]:
+    return statistics if kind == "measured" else statistics.get("reported", {})

@@ -6,7 +6,7 @@ nrs paper run speed --datasets letter,MNIST
 from __future__ import annotations
 
 from nrs.datasets import variants_of
-from nrs.paper.reported import number, reported
+from nrs.paper.printed import number, reported
 from nrs.paper.table import Printed, Subject, Table
 from nrs.paper.vector import Plan
 
@@ -42,6 +42,7 @@ def _printed() -> tuple[Printed, ...]:
                     reported=number(row[column]),
                     note="; ".join([*notes, _TIMES] if column.endswith("_s") else notes),
                     extra=frozenset() if dataset == row["dataset"] else frozenset({"dataset"}),
+                    comparable=dataset == row["dataset"] and column == "accuracy",
                 )
                 for column, metric in COLUMNS.items()
             ]

@@ -178,10 +178,11 @@ def rank_statistics(scores: Scores) -> dict[str, Any] | None:
         return None
     return {
         "datasets": datasets,
+        "scores": {method: [by[name] for name in datasets] for method, by in scores.items()},
         "average_ranks": ranks(scores),
-        "friedman": test,
-        "nemenyi": {"critical_difference": nemenyi_difference(len(scores), len(datasets))},
-        "wilcoxon_holm": wilcoxon_holm(scores),
+        "friedman_p": test["p"],
+        "critical_difference": nemenyi_difference(len(scores), len(datasets)),
+        "wilcoxon_holm": [[p["first"], p["second"], p["p_holm"]] for p in wilcoxon_holm(scores)],
     }
 
 

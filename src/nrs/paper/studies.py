@@ -49,8 +49,8 @@ def _study(
             same = name == "n_mul" and value == max(by_value)
             cells.append(
                 Printed(
-                    dataset,
                     str(value),
+                    dataset,
                     Subject("accuracy", dataset, "NRS")
                     if same
                     else Subject(name, dataset, "NRS", setting),

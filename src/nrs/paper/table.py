@@ -95,7 +95,7 @@ class Printed:
     Attributes
     ----------
     row, column : str
-        Where it stands; of a figure, the line and the place on the x-axis.
+        Where it stands; of a figure, the place on the x-axis and the line.
     subject : Subject
         What is measured to fill it.
     metric : str
@@ -107,6 +107,9 @@ class Printed:
     extra : frozenset of {"dataset", "method"}
         What of it is not in the paper, such as another reading of a dataset: it is measured only
         when that is named, and shown only once it was measured.
+    comparable : bool
+        Whether agreement with the reported value means anything: not for times on another
+        machine or other data.
     """
 
     row: str
@@ -117,6 +120,7 @@ class Printed:
     reported_std: float | None = None
     note: str = ""
     extra: frozenset[str] = frozenset()
+    comparable: bool = True
 
 
 @dataclass
@@ -178,7 +182,7 @@ class Table:
         Makes one, and gives what it found as JSON values.
     kind : {"table", "figure"}
     x_label, y_label, x_values
-        Of a figure: axes, and the columns in order.
+        Of a figure: axes, and the rows in order.
     trials : int
         Seeds 0, 1, … of every subject.
     single_trial : frozenset of str

@@ -51,6 +51,8 @@ class Plan:
         Folds of a dataset that the paper evaluates by cross-validation.
     overrides : mapping of method to arguments
         Last word on an estimator's arguments.
+    search_overrides : mapping of method to arguments
+        The same within a search: more trees than 100 make a forest better, not another.
     max_candidates : int or None
         At most so many entries of a method's grid.
     prefix : str
@@ -65,6 +67,9 @@ class Plan:
     search_folds: int = 5
     n_folds: int = 10
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    search_overrides: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=lambda: {"RS": {"n_estimators": 100}, "RF": {"n_estimators": 100}}
+    )
     max_candidates: int | None = None
     prefix: str = ""
 
@@ -198,7 +203,8 @@ class Plan:
         for choice in self._candidates(method, task):
             scores = []
             for train, test in splits:
-                settings = choice | self._overrides(method)
+                settings = {**self.search_overrides.get(method, {}), **choice}
+                settings |= self._overrides(method)
                 model = estimator(method, task, SEARCH_SEED, self.size, settings)
                 model.fit(data.X_train[train], data.y_train[train])
                 score = _score(task, data.y_train[test], model.predict(data.X_train[test]))

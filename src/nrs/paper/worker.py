@@ -53,9 +53,6 @@ def serve(connection: Connection, folder: str, parent: int) -> None:
     # An interrupt of the terminal goes to the parent, which ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    import torch
-
-    torch.set_num_threads(1)
     results = Results(folder)
     connection.send(Outcome("ready", fresh=False))
     while True:
