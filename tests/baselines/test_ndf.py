@@ -117,6 +117,15 @@ def test_partial_fit_goes_on():
     assert model.score(X, y) > 0.9
 
 
+def test_a_fit_leaves_the_processor_as_it_was():
+    def tiny():
+        return float(torch.full((1,), 1e-40) * 1.0)
+
+    before = tiny()
+    NDFClassifier(**TINY, epochs=1).fit(*load_iris(return_X_y=True))
+    assert tiny() == before
+
+
 def test_presets():
     X, y = load_iris(return_X_y=True)
     paper = NDFClassifier(preset="paper")._resolve(15_000, 16)

@@ -55,6 +55,8 @@ def test_ranks_share_ties_and_skip_incomplete_datasets():
         "c": {"x": 1.0, "y": 1.0, "z": 1.0},
     }
     assert ranks(scores) == {"a": 1.25, "b": 1.75, "c": 3.0}
+    assert ranks({}) == {}
+    assert statistics.rank_statistics({}) is None
 
 
 def test_friedman_by_hand():

@@ -319,10 +319,10 @@ class NDFRegressor(_NeuralForestEstimator, NRSRegressor):
 
 
 def _cpu_setting(rows: int, batch_size: int) -> dict[str, Any]:
-    """Fewer, shallower trees: minutes on one core, a point of accuracy below the paper's size.
+    """Fewer, shallower trees, which one core fits to letter in a minute or two.
 
     Depth counts for more than trees: on letter 12 trees of depth 8 reach 95 %, 32 of depth 6
-    with as many decisions 91 %.
+    only 91 %.
     """
     epochs = max(20, math.ceil(400 / math.ceil(rows / batch_size)))
     return {

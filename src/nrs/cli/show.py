@@ -31,8 +31,10 @@ def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -
     console = Console()
     # Deviations where there is room for them.
     wide = console.width >= 20 + 15 * len(columns)
-    grid = Grid(title=table.title, caption="reported above, measured below", show_lines=True)
-    grid.add_column("")
+    grid = Grid(
+        title=table.title, caption="reported above, measured below; – not run", show_lines=True
+    )
+    grid.add_column("", min_width=max((len(cell["row"]) for cell in kept), default=0))
     for column in columns:
         grid.add_column(column, justify="right")
     for row in dict.fromkeys(cell["row"] for cell in kept):
@@ -45,7 +47,9 @@ def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -
             above = _number(cell, "reported", wide) + marks.get("reported", {}).get(
                 (row, column), ""
             )
-            below = _number(cell, "measured", wide) or cell["status"]
+            # Short, so that a table fits an ordinary terminal.
+            status = "–" if cell["status"] == "not run" else cell["status"]
+            below = _number(cell, "measured", wide) or status
             below += marks.get("measured", {}).get((row, column), "")
             texts.append(f"{above}\n{below}")
         grid.add_row(row, *texts)

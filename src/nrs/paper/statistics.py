@@ -222,5 +222,8 @@ def draw_critical_differences(scores: Scores, path: str | os.PathLike[str]) -> N
 
 
 def _matrix(scores: Scores) -> np.ndarray:
-    datasets = complete_datasets(scores)
-    return np.array([[by[d] for by in scores.values()] for d in datasets]).reshape(-1, len(scores))
+    """Scores of shape (datasets that all have, methods)."""
+    table = np.empty((len(complete_datasets(scores)), len(scores)))
+    for column, by_dataset in enumerate(scores.values()):
+        table[:, column] = [by_dataset[name] for name in complete_datasets(scores)]
+    return table
