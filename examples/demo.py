@@ -11,7 +11,6 @@ from pathlib import Path
 
 import lightgbm
 import numpy as np
-import plotly.graph_objects as go
 import xgboost
 from plotly.subplots import make_subplots
 from rich.console import Console

@@ -80,13 +80,19 @@ def main() -> None:
         cell(ax, 0.5, 6.2 - feature * 0.95, feature)
     arrow(ax, (1.9, 4.6), (3.3, 4.6))
 
-    heading(ax, 3.5, "Expansion", "random permutations: every feature\noccurs M = n_mul · n_h² times")
+    heading(
+        ax, 3.5, "Expansion",
+        "random permutations: every feature\noccurs M = n_mul · n_h² times",
+    )  # fmt: skip
     for row, permutation in enumerate(permutations):
         for column, feature in enumerate(permutation):
             cell(ax, 3.7 + column * 0.82, 7.1 - row * 0.95, feature, size=0.78)
     arrow(ax, (8.2, 4.6), (9.6, 4.6))
 
-    heading(ax, 9.8, "Random subspaces", "C = n_mul · d channels of\nn_h × n_h cells: one a learner")
+    heading(
+        ax, 9.8, "Random subspaces",
+        "C = n_mul · d channels of\nn_h × n_h cells: one a learner",
+    )  # fmt: skip
     for channel, features in enumerate(subspaces):
         left, low = 10.0 + (channel % 2) * 2.6, 6.3 - (channel // 2) * 1.75
         for position, feature in enumerate(features):
