@@ -16,8 +16,8 @@ WEIGHTS = (
 
 @parametrize_with_checks(
     [
-        MLPClassifier(hidden=(32, 32), epochs=15, lr=0.01, verbose=0),
-        MLPRegressor(hidden=(32, 32), epochs=15, lr=0.01, verbose=0),
+        MLPClassifier(hidden=(32, 32), epochs=10, lr=0.02, verbose=0),
+        MLPRegressor(hidden=(32, 32), epochs=10, lr=0.02, verbose=0),
     ],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": WEIGHTS,

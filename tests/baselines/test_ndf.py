@@ -19,8 +19,8 @@ WEIGHTS = (
 
 @parametrize_with_checks(
     [
-        NDFClassifier(n_trees=3, tree_depth=3, n_features=32, epochs=25, lr=0.02, verbose=0),
-        NDFRegressor(n_trees=3, tree_depth=3, n_features=32, epochs=25, lr=0.02, verbose=0),
+        NDFClassifier(n_trees=3, tree_depth=3, n_features=32, epochs=15, lr=0.05, verbose=0),
+        NDFRegressor(n_trees=3, tree_depth=3, n_features=32, epochs=15, lr=0.05, verbose=0),
     ],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
@@ -71,7 +71,7 @@ def test_classes_that_separate_are_learned():
 
 def test_numbers_are_learned():
     X, y = make_regression(400, 5, noise=1.0, random_state=0)
-    model = NDFRegressor(n_trees=6, tree_depth=4, epochs=60, lr=0.01, random_state=0, verbose=0)
+    model = NDFRegressor(n_trees=6, tree_depth=4, epochs=30, lr=0.02, random_state=0, verbose=0)
     assert model.fit(X, y).score(X, y) > 0.9
     both = NDFRegressor(**TINY, epochs=5).fit(X, np.c_[y, -y]).predict(X)
     assert both.shape == (400, 2)

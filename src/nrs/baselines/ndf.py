@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from nrs.baselines.forest import NeuralForest
@@ -97,15 +96,6 @@ class _NeuralForestEstimator(TableEstimator):
     def _outputs(self, X: Any) -> Tensor:
         with tiny_is_zero():
             return super()._outputs(X)
-
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """Share of each column in the absolute weights of all decisions, summing to one."""
-        check_is_fitted(self)
-        weights = self._predictor.get_buffer("weight").abs().sum(0).double().cpu().numpy()
-        by_column = np.zeros(self.n_features_in_)
-        np.add.at(by_column, self.encoder_.groups_, weights)
-        return by_column / by_column.sum()
 
     def _resolve(self, rows: int, features: int) -> ForestRecipe:
         plain = super()._resolve(rows, features)

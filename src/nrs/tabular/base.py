@@ -23,7 +23,7 @@ from nrs.core import fold
 from nrs.tabular.batches import Rows, ShuffledBatches, forward_rows
 from nrs.tabular.encoding import TableEncoder
 from nrs.tabular.frames import Table, read_table
-from nrs.tabular.importance import feature_importances
+from nrs.tabular.importance import column_importances
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.network import TableNetwork
 from nrs.tabular.passes import Passes
@@ -157,6 +157,7 @@ class TableEstimator(BaseEstimator):
                 callbacks=self._callbacks(),
                 checkpoint=self._checkpoint(recipe, features, targets, weights),
             )
+            self._importances = column_importances(self.network_, rows, self.encoder_)
         self._passes = None
         self._fold()
         return self
@@ -183,6 +184,8 @@ class TableEstimator(BaseEstimator):
             rows = Rows(features, targets, weights, None, device)
             batches = self._make_batches(rows)
             self._passes.run(self.network_, batches, self._step)
+            self.network_.eval()
+            self._importances = column_importances(self.network_, rows, self.encoder_)
         self._fold()
         return self
 
@@ -206,6 +209,7 @@ class TableEstimator(BaseEstimator):
             "encoder": self.encoder_.to_state(),
             "target": self.target_.state(),
             "history": self.history_.to_dict(),
+            "importances": [value.hex() for value in self._importances.tolist()],
         }
         write_model(path, self.network_.state_dict(), header, kind="table")
 
@@ -229,6 +233,7 @@ class TableEstimator(BaseEstimator):
         model.encoder_ = TableEncoder.from_state(header["encoder"])
         model.target_ = target_from_state(header["target"])
         model.history_ = History.from_dict(header["history"])
+        model._importances = np.array([float.fromhex(v) for v in header["importances"]])
         model._remember(cls._recipe_type.from_dict(header["recipe"]))
         model.n_features_in_ = model.encoder_.n_features_in_
         if hasattr(model.encoder_, "feature_names_in_"):
@@ -240,13 +245,13 @@ class TableEstimator(BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """How much each column counts in the fitted weights, summing to one.
+        """How strongly the outputs respond to each column, summing to one.
 
-        A quick reading of the network, without data; for the effect on a score use
-        ``sklearn.inspection.permutation_importance``.
+        Measured once at the end of a fit (:func:`nrs.tabular.importance.column_importances`); for
+        the effect on a score use ``sklearn.inspection.permutation_importance``.
         """
         check_is_fitted(self)
-        return feature_importances(self.network_, self.encoder_)
+        return self._importances
 
     def plot_history(self, ax: Any = None) -> Any:
         """Draw the learning curves with matplotlib; returns the axes."""

@@ -1,4 +1,4 @@
-"""How much each column counts, read off the weights of a fitted network."""
+"""How much each column counts in a fitted network."""
 
 from __future__ import annotations
 
@@ -6,61 +6,67 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nrs.core import NRS
+from nrs.tabular.batches import Rows, forward_rows
 from nrs.tabular.encoding import TableEncoder
-from nrs.tabular.network import TableNetwork
+
+# Rows that the mean is taken over; more change the third digit.
+MOST_ROWS = 1024
+# With more outputs than this, random combinations of them stand for all.
+MOST_OUTPUTS = 8
 
 
-@torch.no_grad()
-def feature_importances(network: TableNetwork, encoder: TableEncoder) -> np.ndarray:
-    """Share of each source column in the paths from input to output.
+def column_importances(network: nn.Module, rows: Rows, encoder: TableEncoder) -> np.ndarray:
+    """Share of each source column in how strongly the outputs respond to the input.
 
-    The importance of a learner is the total weight of the paths that leave it, following the
-    absolute weights of the folded layers to the output; that of a feature is the sum over the
-    learners that read it of their importance times the folded weight they read it with. Features
-    are standardised, so their weights are comparable. Columns the encoder dropped have none.
+    The response to a feature is the norm of the gradient of the outputs with respect to it,
+    averaged over training rows, times the feature's standard deviation: how far the outputs move
+    when the feature moves as much as it usually does. Columns that the encoder dropped have none.
 
     Returns
     -------
     ndarray (n_columns,), non-negative, summing to one.
     """
-    importance: Tensor | None = None
-    for matrix in reversed(_folded_matrices(network, encoder.n_features_out_)):
-        paths = matrix.abs()
-        importance = paths.sum(0) if importance is None else importance @ paths
-    if importance is None:
-        raise AssertionError("a table network ends with a linear layer")
+    few = max(2, min(MOST_ROWS, forward_rows(encoder.n_features_out_), len(rows)))
+    spread = torch.linspace(0, len(rows) - 1, few).long()
+    x, _, _ = rows.take(rows.index[spread])
+    response = sensitivity(network, x) * x.std(0)
     by_column = np.zeros(encoder.n_features_in_)
-    np.add.at(by_column, encoder.groups_, importance.double().cpu().numpy())
+    np.add.at(by_column, encoder.groups_, response.double().cpu().numpy())
     total = by_column.sum()
     return by_column / total if total > 0 else np.full(len(by_column), 1 / len(by_column))
 
 
-def _folded_matrices(network: TableNetwork, features: int) -> list[Tensor]:
-    """The linear maps from input to output, with the normalisations folded in."""
-    matrices: list[Tensor] = []
-    for layer in network.layers:
-        if isinstance(layer, NRS):
-            folded = layer.fold()
-            for stage in range(folded.depth):
-                index = folded.get_buffer(f"index{stage}")
-                weight = folded.get_buffer(f"weight{stage}")
-                matrices.append(_sparse_matrix(index, weight, features))
-                features = weight.shape[0] * weight.shape[1]
-        elif isinstance(layer, nn.Linear):
-            matrices.append(layer.weight.clone())
-        elif isinstance(layer, nn.BatchNorm1d):
-            variance = layer.get_buffer("running_var")
-            matrices[-1] *= (layer.weight * torch.rsqrt(variance + layer.eps)).unsqueeze(1)
-    return matrices
+def sensitivity(network: nn.Module, x: Tensor) -> Tensor:
+    """Mean over rows of the norm of the outputs' gradient with respect to each feature.
 
+    Several outputs are taken relative to their mean, since only differences between classes
+    count. Many outputs are replaced by random combinations with signs ±1, whose squared gradients
+    have the sum of all squared gradients as their mean.
 
-def _sparse_matrix(index: Tensor, weight: Tensor, features: int) -> Tensor:
-    """The (G·O, features) matrix of subspace weights, without its zeros: wide tables have many."""
-    groups, outputs, subspace = weight.shape
-    rows = torch.arange(groups * outputs, device=weight.device).repeat_interleave(subspace)
-    columns = index.unsqueeze(1).expand(groups, outputs, subspace).reshape(-1)
-    cells = torch.stack([rows, columns])
-    shape = (groups * outputs, features)
-    values = weight.reshape(-1)
-    return torch.sparse_coo_tensor(cells, values, shape, check_invariants=False).coalesce()
+    **Shape** x ``(B, d)``, result ``(d,)``.
+
+    Examples
+    --------
+    >>> linear = nn.Linear(2, 1)
+    >>> bool(torch.allclose(sensitivity(linear, torch.zeros(3, 2)), linear.weight[0].abs()))
+    True
+    """
+    x = x.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        outputs = network(x)
+        if outputs.shape[1] > 1:
+            outputs = outputs - outputs.mean(1, keepdim=True)
+        directions = torch.eye(outputs.shape[1])
+        if len(directions) > MOST_OUTPUTS:
+            signs = torch.Generator().manual_seed(0)
+            directions = (
+                torch.randint(2, (MOST_OUTPUTS, len(directions)), generator=signs) * 2.0 - 1
+            )
+            directions /= MOST_OUTPUTS**0.5
+        squares = torch.zeros_like(x)
+        for direction in directions.to(x):
+            (gradient,) = torch.autograd.grad(
+                outputs, x, direction.expand_as(outputs), retain_graph=True
+            )
+            squares += gradient.square()
+    return squares.sqrt().mean(0)

@@ -1,0 +1,46 @@
+"""Importances: exact where they can be computed by hand."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from nrs import NRSRegressor
+from nrs.tabular.importance import MOST_OUTPUTS, sensitivity
+
+
+def test_a_linear_network_responds_with_its_weights():
+    linear = nn.Linear(5, 3)
+    centred = linear.weight - linear.weight.mean(0)
+    expected = centred.square().sum(0).sqrt()
+    assert torch.allclose(sensitivity(linear, torch.randn(7, 5)), expected, atol=1e-6)
+
+
+def test_many_outputs_are_estimated():
+    torch.manual_seed(0)
+    linear = nn.Linear(4, 20 * MOST_OUTPUTS)
+    with torch.no_grad():
+        linear.weight[:, 2] *= 10
+    centred = linear.weight - linear.weight.mean(0)
+    expected = centred.square().sum(0).sqrt()
+    got = sensitivity(linear, torch.randn(7, 4))
+    assert got.argmax() == 2
+    assert torch.allclose(got, expected, rtol=0.5)
+
+
+def test_columns_share_in_proportion_to_their_effect():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 4))
+    y = 3 * X[:, 0] + X[:, 1]
+    importances = NRSRegressor(random_state=0, epochs=40).fit(X, y).feature_importances_
+    assert importances.sum() == pytest.approx(1)
+    assert importances.argmax() == 0
+    assert importances[0] / importances[1] == pytest.approx(3, rel=0.35)
+    assert max(importances[2:]) < importances[1] / 2
+
+
+def test_a_constant_column_counts_nothing():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=100), np.ones(100)])
+    importances = NRSRegressor(random_state=0, epochs=5).fit(X, X[:, 0]).feature_importances_
+    assert importances.tolist() == [1.0, 0.0]
