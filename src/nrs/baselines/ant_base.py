@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -15,12 +13,12 @@ from torch import Tensor
 from nrs.baselines.ant_growth import GrowthSettings, grow
 from nrs.baselines.ant_recipe import ANTRecipe, resolve
 from nrs.baselines.ant_tree import AdaptiveTree, read_structure
-from nrs.tabular.base import _NOT_SAVED, TableEstimator, _plain
+from nrs.tabular.base import TableEstimator
 from nrs.tabular.batches import Rows, ShuffledBatches
-from nrs.tabular.encoding import TableEncoder
-from nrs.tabular.runtime import draw_seed, pick_device, threads
-from nrs.tabular.targets import ClassTarget, target_from_state
-from nrs.training import History, ModelFileError, TrainSettings, read_model, train, write_model
+from nrs.tabular.importance import column_importances
+from nrs.tabular.runtime import threads
+from nrs.tabular.targets import ClassTarget
+from nrs.training import TrainSettings, train
 from nrs.training.weights import copy_weights, put_weights
 
 
@@ -30,6 +28,7 @@ class AdaptiveTreeEstimator(TableEstimator):
     # The base's are a table network and its recipe.
     network_: Any
     recipe_: Any
+    _recipe_type: Any = ANTRecipe
 
     def __init__(
         self,
@@ -97,22 +96,11 @@ class AdaptiveTreeEstimator(TableEstimator):
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
-        table, labels = self._read(X, y, reset=True)
-        weights = self._sample_weights(sample_weight, labels)
-        seed = draw_seed(self.random_state)
-        device = pick_device(self.device)
         with threads(self.n_jobs):
-            recipe = self._resolve(table.n_rows, table.n_columns)
-            train_rows, held_out = self._split(labels, recipe, seed, eval_set)
-            self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
-            features = self.encoder_.fit_transform(table, rows=train_rows)
-            self.target_ = self._make_target(labels, train_rows)
-            targets = self.target_.encode(labels)
-            rows = Rows(features, targets, weights, train_rows, device)
-            validation = self._validation(eval_set, features, targets, weights, held_out, device)
-            self._remember(recipe)
+            rows, validation, seed = self._prepare(X, y, sample_weight, eval_set)
             self._grow_and_refine(rows, rows if validation is None else validation, seed)
             self.nodes_ = self._describe(rows)
+            self._importances = column_importances(self.network_, rows, self.encoder_)
         self._fold()
         return self
 
@@ -135,63 +123,6 @@ class AdaptiveTreeEstimator(TableEstimator):
         classes = getattr(self.target_, "classes", None)
         return plot_tree(self.nodes_, None if classes is None else list(classes), ax)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted tree to one safetensors file, atomically.
-
-        The file's header holds the shape of the tree, configuration, column schema and labels.
-        """
-        check_is_fitted(self)
-        parameters = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name not in _NOT_SAVED
-        }
-        if callable(self.metric):
-            parameters["metric"] = None
-        header = {
-            "estimator": type(self).__name__,
-            "parameters": json.loads(json.dumps(parameters, default=_plain)),
-            "recipe": self.recipe_.to_dict(),
-            "encoder": self.encoder_.to_state(),
-            "target": self.target_.state(),
-            "history": self.history_.to_dict(),
-            "tree": self.tree_.structure(),
-            "growth": self.growth_,
-            "nodes": self.nodes_,
-        }
-        write_model(path, self.network_.state_dict(), header, kind="table")
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a tree that :meth:`save` wrote; nothing in the file is executed.
-
-        Raises
-        ------
-        ModelFileError
-            If the file is truncated, altered, of another kind, or of a newer format.
-        """
-        file = read_model(path, kind="table")
-        header = file.header
-        if header["estimator"] != cls.__name__:
-            raise ModelFileError(
-                f"{os.fspath(path)} holds a model of {header['estimator']}, not of "
-                f"{cls.__name__}; load it with {header['estimator']}.load(...)"
-            )
-        model = cls(**header["parameters"])
-        model.encoder_ = TableEncoder.from_state(header["encoder"])
-        model.target_ = target_from_state(header["target"])
-        model.history_ = History.from_dict(header["history"])
-        model.growth_, model.nodes_ = header["growth"], header["nodes"]
-        recipe: Any = ANTRecipe(**header["recipe"])
-        model._remember(recipe)
-        model.n_features_in_ = model.encoder_.n_features_in_
-        if hasattr(model.encoder_, "feature_names_in_"):
-            model.feature_names_in_ = np.asarray(model.encoder_.feature_names_in_, dtype=object)
-        model.network_ = model._make_tree(0, header["tree"])
-        model.network_.load_state_dict(file.tensors)
-        model._fold()
-        return model
-
     @property
     def tree_(self) -> AdaptiveTree:
         """The fitted tree, a torch module whose `repr` is a drawing in characters."""
@@ -206,12 +137,16 @@ class AdaptiveTreeEstimator(TableEstimator):
     def partial_fit(self) -> Any:
         raise AttributeError(f"{type(self).__name__} grows from all rows at once; use fit")
 
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        raise AttributeError(
-            f"{type(self).__name__} has no importances of its own; use "
-            "sklearn.inspection.permutation_importance"
-        )
+    def _extra_header(self) -> dict[str, Any]:
+        return {"tree": self.tree_.structure(), "growth": self.growth_, "nodes": self.nodes_}
+
+    def _restore_extra(self, header: dict[str, Any]) -> None:
+        self.growth_, self.nodes_ = header["growth"], header["nodes"]
+        self._structure = header["tree"]
+
+    def _make_network(self, seed: int) -> Any:
+        """The tree whose structure was read from a model file."""
+        return self._make_tree(seed, self._structure)
 
     # The steps of a fit.
 

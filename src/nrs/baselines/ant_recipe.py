@@ -44,6 +44,11 @@ class ANTRecipe:
             values["metric"] = getattr(self.metric, "__name__", "callable")
         return values
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ANTRecipe:
+        """Read what :meth:`to_dict` wrote."""
+        return cls(**values)
+
 
 def resolve(preset: str, chosen: Mapping[str, Any], rows: int) -> ANTRecipe:
     """Take the preset's values for a table of so many rows, then what the user chose.

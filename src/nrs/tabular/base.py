@@ -28,7 +28,7 @@ from nrs.tabular.metrics import Evaluation
 from nrs.tabular.network import TableNetwork
 from nrs.tabular.passes import Passes
 from nrs.tabular.presets import Recipe, resolve
-from nrs.tabular.runtime import checksum, draw_seed, pick_device, threads
+from nrs.tabular.runtime import draw_seed, pick_device, threads
 from nrs.tabular.targets import Target, target_from_state
 from nrs.training import (
     Callback,
@@ -128,23 +128,10 @@ class TableEstimator(BaseEstimator):
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
-        table, labels = self._read(X, y, reset=True)
-        weights = self._sample_weights(sample_weight, labels)
-        seed = draw_seed(self.random_state)
-        device = pick_device(self.device)
         with threads(self.n_jobs):
-            recipe = self._resolve(table.n_rows, table.n_columns)
-            train_rows, held_out = self._split(labels, recipe, seed, eval_set)
-            self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
-            features = self.encoder_.fit_transform(table, rows=train_rows)
-            self.target_ = self._make_target(labels, train_rows)
-            # The columns that the encoder made decide the width.
-            recipe = self._resolve(table.n_rows, self.encoder_.n_features_out_)
-            targets = self.target_.encode(labels)
-            rows = Rows(features, targets, weights, train_rows, device)
-            validation = self._validation(eval_set, features, targets, weights, held_out, device)
-            self._remember(recipe)
-            self.network_ = self._make_network(seed).to(device)
+            rows, validation, seed = self._prepare(X, y, sample_weight, eval_set)
+            recipe = self.recipe_
+            self.network_ = self._make_network(seed).to(rows.device)
             batches = self._make_batches(rows)
             self.history_ = train(
                 self.network_,
@@ -155,7 +142,7 @@ class TableEstimator(BaseEstimator):
                 generator=torch.Generator().manual_seed(seed),
                 evaluate=None if validation is None else self._evaluator(validation, recipe),
                 callbacks=self._callbacks(),
-                checkpoint=self._checkpoint(recipe, features, targets, weights),
+                checkpoint=self._checkpoint(recipe, rows),
             )
             self._importances = column_importances(self.network_, rows, self.encoder_)
         self._passes = None
@@ -210,6 +197,7 @@ class TableEstimator(BaseEstimator):
             "target": self.target_.state(),
             "history": self.history_.to_dict(),
             "importances": [value.hex() for value in self._importances.tolist()],
+            **self._extra_header(),
         }
         write_model(path, self.network_.state_dict(), header, kind="table")
 
@@ -238,6 +226,7 @@ class TableEstimator(BaseEstimator):
         model.n_features_in_ = model.encoder_.n_features_in_
         if hasattr(model.encoder_, "feature_names_in_"):
             model.feature_names_in_ = np.asarray(model.encoder_.feature_names_in_, dtype=object)
+        model._restore_extra(header)
         model.network_ = model._make_network(seed=0)
         model.network_.load_state_dict(file.tensors)
         model._fold()
@@ -286,7 +275,34 @@ class TableEstimator(BaseEstimator):
         """Further choices of a subclass, by the names of :class:`nrs.tabular.presets.Recipe`."""
         return {}
 
+    def _extra_header(self) -> dict[str, Any]:
+        """What a subclass adds to the header of its model file, as JSON values."""
+        return {}
+
+    def _restore_extra(self, header: dict[str, Any]) -> None:
+        """Read what :meth:`_extra_header` wrote, before the network is made."""
+
     # The steps of a fit.
+
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any
+    ) -> tuple[Rows, Rows | None, int]:
+        """Encoded training and validation rows, and the seed; learns encoder, target, recipe."""
+        table, labels = self._read(X, y, reset=True)
+        weights = self._sample_weights(sample_weight, labels)
+        seed = draw_seed(self.random_state)
+        device = pick_device(self.device)
+        recipe = self._resolve(table.n_rows, table.n_columns)
+        train_rows, held_out = self._split(labels, recipe, seed, eval_set)
+        self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
+        features = self.encoder_.fit_transform(table, rows=train_rows)
+        self.target_ = self._make_target(labels, train_rows)
+        # The columns that the encoder made decide the width.
+        self._remember(self._resolve(table.n_rows, self.encoder_.n_features_out_))
+        targets = self.target_.encode(labels)
+        rows = Rows(features, targets, weights, train_rows, device)
+        validation = self._validation(eval_set, features, targets, weights, held_out, device)
+        return rows, validation, seed
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, np.ndarray]:
         if y is None:
@@ -433,7 +449,7 @@ class TableEstimator(BaseEstimator):
         own = list(self.callbacks or [])
         return [*own, Progress(self.verbose)] if self.verbose else own
 
-    def _checkpoint(self, recipe: Recipe, *data: Any) -> Checkpoint | None:
+    def _checkpoint(self, recipe: Recipe, rows: Rows) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         if not isinstance(self.random_state, (int, np.integer)):
@@ -441,7 +457,7 @@ class TableEstimator(BaseEstimator):
                 "checkpoint needs an integer random_state, so that a run started again is the "
                 f"same run, however: random_state={self.random_state!r}"
             )
-        identity = {"data": checksum(*data), "recipe": recipe.to_dict()}
+        identity = {"data": rows.checksum(), "recipe": recipe.to_dict()}
         return Checkpoint(self.checkpoint, identity)
 
     def _fold(self) -> None:

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nrs.tabular.runtime import checksum
+
 Batch = tuple[Tensor, Tensor, Tensor | None]
 
 
@@ -60,6 +62,12 @@ class Rows:
             x = self.features[rows]
         weights = None if self.weights is None else self.weights[rows].to(self.device)
         return x.to(self.device), self.targets[rows].to(self.device), weights
+
+    def checksum(self) -> str:
+        """Of the whole table these rows are part of, to tell one data set from another."""
+        arrays = [self.features if self.sparse else self.features.numpy(), self.targets.numpy()]
+        weights = [] if self.weights is None else [self.weights.numpy()]
+        return checksum(*arrays, *weights)
 
     def in_order(self) -> Iterator[Batch]:
         """All rows in their order, in parts of a size fit for evaluation."""
