@@ -93,10 +93,10 @@ def show(results) -> None:
         cells = []
         for cell in by_method.values():
             mean = cell["score"].mean()
-            text = f"{100 * mean:.1f} %" if measure == "accuracy" else f"R² {mean:.3f}"
+            text = f"{100 * mean:.1f} %" if measure == "accuracy" else f"{mean:.3f}"
             text = f"[bold]{text}[/bold]" if mean == best else text
             cells.append(f"{text} [dim]{cell['seconds'].mean():.1f}s[/dim]")
-        table.add_row(title, *cells)
+        table.add_row(title if measure == "accuracy" else f"{title} ({measure})", *cells)
     Console().print(table)
 
 
