@@ -157,9 +157,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{name}: {results[-1]['accuracy']:.4f}", file=sys.stderr)
 
     columns = ["method", "s / epoch", "s / fit", "MB", "accuracy %", ""]
-    print(f"{data or 'synthetic rows of the shape of letter'}, one thread, CPU time\n")
+    shown = Path(data).name if data else "synthetic rows of the shape of letter"
+    print(f"{shown}, one thread, CPU time\n")
     print(table(columns, [_row(result) for result in results]))
-    report = {"data": data, "methods": results}
+    report = {"data": shown, "methods": results}
     if "NDF" in given.methods:
         report["epochs"] = epochs = in_fresh_process(compare_epochs, **shared, epochs=3)
         ratio = epochs["ndf_seconds"] / epochs["mlp_seconds"]
