@@ -21,11 +21,10 @@ from sklearn.utils.validation import (
     check_array,
     check_is_fitted,
     column_or_1d,
-    validate_data,
 )
 
 from nrs.tabular import TableEncoder
-from nrs.tabular.frames import Table, read_table
+from nrs.tabular.frames import Table, read_table_for
 from nrs.tabular.runtime import draw_seed
 
 
@@ -98,16 +97,7 @@ class PeerEstimator(BaseEstimator):
         return tags
 
     def _read_table(self, X: Any, *, reset: bool) -> Table:
-        table = read_table(X, categorical_features=self.categorical_features)
-        validate_data(self, X=X, skip_check_array=True, reset=reset)
-        if reset:
-            self.n_features_in_ = table.n_columns
-        elif table.n_columns != self.n_features_in_:
-            raise ValueError(
-                f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        return table
+        return read_table_for(self, X, reset=reset)
 
     def _fit_peer(self, X: Any, y: np.ndarray, sample_weight: Any, n_classes: int | None) -> None:
         table = self._read_table(X, reset=True)

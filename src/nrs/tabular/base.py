@@ -14,7 +14,6 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
-    validate_data,
 )
 from torch import Tensor
 from torch.nn import functional
@@ -22,7 +21,7 @@ from torch.nn import functional
 from nrs.core import fold
 from nrs.tabular.batches import Rows, ShuffledBatches, forward_rows
 from nrs.tabular.encoding import TableEncoder
-from nrs.tabular.frames import Table, read_table
+from nrs.tabular.frames import Table, read_table_for
 from nrs.tabular.importance import column_importances
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.network import TableNetwork
@@ -319,16 +318,7 @@ class TableEstimator(BaseEstimator):
         return table, labels
 
     def _read_table(self, X: Any, *, reset: bool) -> Table:
-        table = read_table(X, categorical_features=self.categorical_features)
-        validate_data(self, X=X, skip_check_array=True, reset=reset)
-        if reset:
-            self.n_features_in_ = table.n_columns
-        elif table.n_columns != self.n_features_in_:
-            raise ValueError(
-                f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        return table
+        return read_table_for(self, X, reset=reset)
 
     def _sample_weights(self, given: Any, labels: np.ndarray) -> np.ndarray | None:
         weights = self._class_weights(labels)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import validate_data
 
 from nrs.tabular.columns import Column, Kind, convert, read_array
 from nrs.tabular.frame_columns import read_arrow, read_pandas, read_polars
@@ -302,3 +303,28 @@ def categorical_columns(
             "encode these columns first, or pass a dense table"
         )
     return frozenset(declared)
+
+
+def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:
+    """Read a table for an estimator, with scikit-learn's rules about columns and their names.
+
+    Parameters
+    ----------
+    estimator : has `categorical_features`; `n_features_in_` and the names are set or checked.
+    reset : True to learn the columns, False to check them.
+
+    Raises
+    ------
+    ValueError
+        If the columns differ in number or name from those learned.
+    """
+    table = read_table(X, categorical_features=estimator.categorical_features)
+    validate_data(estimator, X=X, skip_check_array=True, reset=reset)
+    if reset:
+        estimator.n_features_in_ = table.n_columns
+    elif table.n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {table.n_columns} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+    return table
