@@ -31,6 +31,7 @@ def test_the_paper_settings_of_a_dataset():
 def test_what_needs_a_search():
     assert PLAN.searches(_subject("letter", "NRS")) == ()
     assert PLAN.searches(_subject("heart", "NDF")) == ()
+    assert len(PLAN.searches(_subject("MNIST", "NRS"))) == 1
     assert PLAN.searches(_subject("SARCOS", "ANT")) == ()
     assert PLAN.searches(_subject("letter", "MLP"))[0].path == "searches/accuracy/letter/MLP.json"
     assert SPEED.searches(_subject("letter", "RF"))[0].path == "searches/speed/letter/RF.json"
@@ -39,15 +40,16 @@ def test_what_needs_a_search():
 
 
 def test_epochs_are_read_from_one_longer_run():
-    plan = Plan(epoch_choices=(1, 2, 4))
+    plan = Plan(epoch_choices=(1, 2, 4), tenths=3)
     (search,) = plan.searches(_subject("sklearn-wine", "NRS"))
     found = plan.search(search)
     tried = [entry["settings"] for entry in found["tried"]]
-    assert tried == [{"epochs": 1}, {"epochs": 2}, {"epochs": 4}]
+    widths = [{"hidden": [256, 256]}, {"hidden": [512, 512]}]
+    assert tried == [width | {"epochs": epochs} for width in widths for epochs in (1, 2, 4)]
     best = max(found["tried"], key=lambda entry: entry["score"])
     assert found["chosen"] == best["settings"]
-    # A tenth of the training part, nothing of the test part.
-    assert found["splits"] == {"n": 1, "rows_train": 111, "rows_test": 13}
+    # Tenths of the training part, nothing of the test part.
+    assert found["splits"] == {"n": 3, "rows_train": 111, "rows_test": 13}
 
 
 def test_grids_are_cross_validated_on_the_training_part():

@@ -17,6 +17,8 @@ Size = Literal["accuracy", "speed"]
 
 # Rows of the ablation: whether the expansion starts sparse, and whether it is frozen.
 SCHEMES = {"a": (False, False), "b": (True, False), "c": (False, True), "d": (True, True)}
+# The two widths in the authors' configurations.
+WIDTHS = (256, 512)
 # How long these are trained is chosen on a held-out part of the training rows.
 NETWORKS = ("NRS", "MLP", "MLP-2", "MLP-3", "MLP-D", "MLP-D drop 80%", "NDF-paper")
 
@@ -101,12 +103,14 @@ def candidates(method: str, task: Task) -> list[dict[str, Any]]:
 
     Examples
     --------
-    >>> candidates("MLP", "classification")
-    [{'n_layers': 2}, {'n_layers': 3}]
+    >>> candidates("NRS", "classification")
+    [{'hidden': [256, 256]}, {'hidden': [512, 512]}]
     """
+    if method == "NRS" or method in _EXPANSIONS:
+        return _widths(2)
     if method == "MLP":
-        return [{"n_layers": 2}, {"n_layers": 3}]
-    if method in ("NRS", "NDF", "NDF-paper") or method in _EXPANSIONS:
+        return _widths(2) + _widths(3)
+    if method in ("NDF", "NDF-paper"):
         return [{}]
     name, own = _registered(method)
     values = {key: entries for key, entries in grid(name, task).items() if key not in own}
@@ -115,6 +119,10 @@ def candidates(method: str, task: Task) -> list[dict[str, Any]]:
     return [
         dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
     ]
+
+
+def _widths(n_layers: int) -> list[dict[str, Any]]:
+    return [{"hidden": [width] * n_layers} for width in WIDTHS]
 
 
 def searched_as(method: str) -> str:

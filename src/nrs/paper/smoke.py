@@ -36,6 +36,7 @@ def _tiny(plan: Plan) -> Plan:
         epoch_choices=(1, 2),
         search_folds=2,
         max_candidates=2,
+        tenths=2,
         overrides=TINY,
         prefix="smoke-",
     )
