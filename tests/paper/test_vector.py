@@ -44,7 +44,7 @@ def test_epochs_are_read_from_one_longer_run():
     (search,) = plan.searches(_subject("sklearn-wine", "NRS"))
     found = plan.search(search)
     tried = [entry["settings"] for entry in found["tried"]]
-    widths = [{"hidden": [256, 256]}, {"hidden": [512, 512]}]
+    widths = [{"hidden": []}, {"hidden": [256, 256]}, {"hidden": [512, 512]}]
     assert tried == [width | {"epochs": epochs} for width in widths for epochs in (1, 2, 4)]
     best = max(found["tried"], key=lambda entry: entry["score"])
     assert found["chosen"] == best["settings"]

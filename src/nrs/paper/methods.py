@@ -104,10 +104,11 @@ def candidates(method: str, task: Task) -> list[dict[str, Any]]:
     Examples
     --------
     >>> candidates("NRS", "classification")
-    [{'hidden': [256, 256]}, {'hidden': [512, 512]}]
+    [{'hidden': []}, {'hidden': [256, 256]}, {'hidden': [512, 512]}]
     """
     if method == "NRS" or method in _EXPANSIONS:
-        return _widths(2)
+        # The authors' code has a switch that leaves out the layers between NRS and the last.
+        return [{"hidden": []}, *_widths(2)]
     if method == "MLP":
         return _widths(2) + _widths(3)
     if method in ("NDF", "NDF-paper"):

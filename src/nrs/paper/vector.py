@@ -7,6 +7,7 @@ fit on all of it; measure on the test part. Networks give the result of their la
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,10 +32,10 @@ from nrs.paper.table import Cell, Found, Measured, NotHereError, Search, Subject
 
 # The seed of searches; trials have 0, 1, ….
 SEARCH_SEED = 42
-# The authors' configurations say how wide NRS is on these: see `nrs.tabular.presets`.
+# The authors' configurations say which layers follow NRS on these: see `nrs.tabular.presets`.
 KNOWN_WIDTH = frozenset({"satimage", "letter", "USPS", "MNIST", "GISETTE"})
-# One tenth of fewer rows than this is too small to choose by: ten different tenths are.
-ENOUGH_ROWS = 5_000
+# One tenth of a small set is too small to choose by: so many tenths that they hold these rows.
+ENOUGH_ROWS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class Plan:
     epochs : mapping of dataset to int
         Where it is fixed; elsewhere it is chosen from `epoch_choices`.
     tenths : int
-        How many held-out tenths of a small training part choose how NRS is trained.
+        At most so many held-out tenths of a small training part choose how NRS is trained.
     search_rows : int
         At most so many training rows take part in a cross-validation over settings.
     n_folds : int
@@ -236,7 +237,7 @@ class Plan:
         rows = np.arange(len(data.X_train))
         labels = data.y_train if task == "classification" else None
         if held_out:
-            tenths = range(self.tenths if len(rows) < ENOUGH_ROWS else 1)
+            tenths = range(min(self.tenths, math.ceil(10 * ENOUGH_ROWS / len(rows))))
             strata = _strata(labels, 0.1)
             return [
                 tuple(
