@@ -100,6 +100,9 @@ def test_member_axis_is_a_map_a_member(members, d, groups, outputs, size, batch,
         for k in range(members)
     ]
     assert_close(together, torch.stack(alone, 1))
+    shared = subspace_map(x[:, 0], index, weight, bias, formulation=how)
+    copied = x[:, :1].expand(batch, members, d)
+    assert_close(shared, subspace_map(copied, index, weight, bias, formulation="conv"))
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -153,7 +156,7 @@ def test_bad_arguments_say_what_came(change, error, message):
 def test_members_need_a_member_axis():
     with pytest.raises(ValueError, match=r"\(B, 2, d\)"):
         subspace_map(
-            torch.zeros(5, 3), torch.zeros(2, 4, 3, dtype=torch.int64), torch.zeros(2, 4, 1, 3)
+            torch.zeros(5, 3, 3), torch.zeros(2, 4, 3, dtype=torch.int64), torch.zeros(2, 4, 1, 3)
         )
 
 

@@ -16,6 +16,10 @@ from torch import Tensor
 # Up to this many features the dense matrix costs no more than the sparse one. Training steps at
 # batch 128, dense and bag in ms: d=64 0.77 and 1.09, d=100 1.32 and 1.68, d=180 2.47 and 2.15.
 DENSE_FEATURES = 128
+# A bag pays for every feature a subspace reads: for more than the usual 3×3 dense is level up to
+# about d = 14·F.
+DENSE_SUBSPACE_RATIO = 14
+USUAL_SUBSPACE = 9
 # A dense matrix made once (folded) has no scatter to pay for, but neither has a bag a gradient: at
 # d=100 both take 0.76 ms at batch 128. For a few rows the whole matrix must stay in cache.
 FOLDED_DENSE_FEATURES = 96
@@ -74,6 +78,8 @@ def choose(
     if features <= (FOLDED_DENSE_FEATURES if folded else DENSE_FEATURES):
         return "dense"
     if outputs == 1:
+        if subspace > USUAL_SUBSPACE and features <= DENSE_SUBSPACE_RATIO * subspace:
+            return "dense"
         if not on_cpu:
             return "conv"
         return "blocks" if batch < FEW_ROWS else "bag"

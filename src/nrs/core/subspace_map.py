@@ -36,7 +36,8 @@ def subspace_map(
     - output: ``(..., G·O)``; its memory may be laid out feature by feature
 
     With a member axis: x ``(B, K, d)``, index ``(K, G, F)``, weight ``(K, G, O, F)``, bias
-    ``(K, G·O)``, output ``(B, K, G·O)``: member k of an ensemble maps ``x[:, k]``.
+    ``(K, G·O)``, output ``(B, K, G·O)``: member k of an ensemble maps ``x[:, k]``. With x
+    ``(B, d)`` all members map the same rows.
 
     Parameters
     ----------
@@ -64,6 +65,8 @@ def subspace_map(
     """
     check_formulation(formulation)
     _check(x, index, weight, bias)
+    if index.dim() == 3 and x.dim() == 2:
+        return _shared_map(x, index, weight, bias, formulation)
     if index.dim() == 3:
         return _member_map(x, index, weight, bias, formulation)
     result = map_rows(x.reshape(-1, x.shape[-1]), index, weight, bias, formulation)
@@ -209,6 +212,25 @@ def _member_map(
     return result.view(batch, members, groups * outputs)
 
 
+def _shared_map(
+    x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None, formulation: str
+) -> Tensor:
+    """K maps of the same rows: one map of K·G groups, laid out feature by feature."""
+    members, groups, outputs, subspace = weight.shape
+    index, weight = index.flatten(0, 1), weight.flatten(0, 1)
+    bias = None if bias is None else bias.reshape(-1)
+    if formulation == "auto":
+        formulation = rules.choose(
+            x.shape[1], weight.shape, rules.batch_size(x), on_cpu=x.device.type == "cpu"
+        )
+    if formulation == "dense":
+        matrix = dense_weight(index, weight, x.shape[1])
+        by_feature = matrix @ x.t() if bias is None else torch.addmm(bias[:, None], matrix, x.t())
+    else:
+        by_feature = _MAPS[formulation](x, index, weight, bias).t()
+    return by_feature.reshape(members, groups * outputs, x.shape[0]).permute(2, 0, 1)
+
+
 def _check(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if index.dim() not in (2, 3) or weight.dim() != index.dim() + 1:
         raise ValueError(
@@ -223,10 +245,10 @@ def _check(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Non
     if index.dtype != torch.int64:
         raise TypeError(f"index must be int64, however: dtype={index.dtype}; use index.long()")
     check_input(x, x.shape[-1] if isinstance(x, Tensor) and x.dim() else 1)
-    if index.dim() == 3 and (x.dim() != 3 or x.shape[1] != index.shape[0]):
+    if index.dim() == 3 and x.dim() != 2 and (x.dim() != 3 or x.shape[1] != index.shape[0]):
         raise ValueError(
-            f"with {index.shape[0]} members the input must be (B, {index.shape[0]}, d), however: "
-            f"input shape {tuple(x.shape)}"
+            f"with {index.shape[0]} members the input must be (B, {index.shape[0]}, d), or (B, d) "
+            f"for all of them, however: input shape {tuple(x.shape)}"
         )
     check_dtype(x, weight)
     expected = (*weight.shape[:-3], weight.shape[-3] * weight.shape[-2])
