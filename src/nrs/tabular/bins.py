@@ -1,0 +1,90 @@
+"""Numbers as thermometers: a piecewise-linear encoding with bins between quantiles.
+
+A linear map of the bins of a feature is any function of it that is linear between the edges, so a
+one-level oblique tree on them can put its thresholds where the data has them. A number with few
+values has an edge at each: then it is any function of these at all, as a category would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+class PiecewiseLinear(nn.Module):
+    """Encode features by how far they have passed through each of their bins.
+
+    Bin t of a feature x between the edges a < b is ``(x - a) / (b - a)``, at least 0 and at most 1
+    (Gorishniy et al., 2022).
+
+    **Shape** input ``(B, d)``, output ``(B, n_bins)``.
+
+    Parameters
+    ----------
+    source : the feature of each bin, (n_bins,).
+    low, high : the edges of each bin, (n_bins,).
+
+    Examples
+    --------
+    >>> bins = PiecewiseLinear.between([(0, [0.0, 1.0, 3.0])])
+    >>> bins(torch.tensor([[-1.0], [0.5], [2.0], [9.0]])).tolist()
+    [[0.0, 0.0], [0.5, 0.0], [1.0, 0.5], [1.0, 1.0]]
+    """
+
+    def __init__(self, source: Tensor, low: Tensor, high: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("source", source)
+        self.register_buffer("low", low)
+        self.register_buffer("rate", 1 / (high - low))
+
+    @classmethod
+    def between(cls, edges: Sequence[tuple[int, Sequence[float]]]) -> PiecewiseLinear:
+        """Make the bins between the ascending edges of features, given as (feature, edges)."""
+        bins = [
+            (feature, low, high)
+            for feature, values in edges
+            for low, high in zip(values[:-1], values[1:], strict=True)
+        ]
+        source, low, high = zip(*bins, strict=True) if bins else ((), (), ())
+        return cls(
+            torch.tensor(source, dtype=torch.int64),
+            torch.tensor(low, dtype=torch.float32),
+            torch.tensor(high, dtype=torch.float32),
+        )
+
+    @classmethod
+    def blank(cls, n_bins: int) -> PiecewiseLinear:
+        """Make one of that size whose values a state dict will fill in."""
+        return cls(torch.zeros(n_bins, dtype=torch.int64), torch.zeros(n_bins), torch.ones(n_bins))
+
+    @property
+    def n_bins(self) -> int:
+        """Number of outputs."""
+        return len(self.low)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ((x.index_select(1, self.source) - self.low) * self.rate).clamp(0, 1)
+
+    def extra_repr(self) -> str:
+        return f"n_bins={self.n_bins}"
+
+
+def find_edges(values: np.ndarray, n_bins: int) -> np.ndarray:
+    """Edges of at most `n_bins` bins: every value if there are few, else quantiles.
+
+    Examples
+    --------
+    >>> find_edges(np.array([3.0, 1.0, 3.0, 2.0]), 8).tolist()
+    [1.0, 2.0, 3.0]
+    >>> find_edges(np.arange(101.0), 4).tolist()
+    [0.0, 25.0, 50.0, 75.0, 100.0]
+    """
+    distinct = np.unique(values)
+    if len(distinct) > n_bins + 1:
+        distinct = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
+    edges = distinct.astype(np.float32)
+    # Edges that are one number in float32 would make a bin of width zero.
+    return edges[np.append(True, np.diff(edges) > 0)]

@@ -1,0 +1,218 @@
+"""The neural random-subspace forest: many small NRS networks trained side by side.
+
+A member is the paper's network in small: random subspaces → BN → ReLU → a fully connected layer
+or two → outputs. All members read the same rows; member k does not learn from fold k mod K, so
+every row is judged by members that never saw it. Activations are laid out feature by feature,
+(features, rows), so that one batched product serves all members and statistics are sums along
+contiguous memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nrs.core.norm import normalise
+from nrs.core.subspace_map import dense_weight, subspace_map
+from nrs.tabular.bins import PiecewiseLinear
+from nrs.tabular.dropout import PooledDropout
+
+
+class ForestNetwork(nn.Module):
+    """Members side by side, each with subspaces, hidden layers and outputs of its own.
+
+    **Shape** input ``(B, d)``; :meth:`members` gives ``(K, out_features, B)``, and ``forward`` the
+    members taken together, ``(B, out_features)``: see :func:`combine`.
+
+    Parameters
+    ----------
+    index : (K, G, F) int64, the inputs of each member's subspaces, among the d features, then the
+        bins of `bins`, then a last input that is always 0.
+    out_features : outputs of each member.
+    bins : the piecewise-linear encoding of some of the features.
+    hidden : widths of the fully connected layers of a member.
+    dropout : probability of dropping a unit after each ReLU in training.
+    kind : what the outputs mean, as a target's ``kind``; see :func:`combine`.
+    seed : the same seed gives the same weights.
+
+    Examples
+    --------
+    >>> index = torch.tensor([[[0, 1], [2, 3]], [[1, 3], [0, 2]]])  # two members, d = 3
+    >>> forest = ForestNetwork(index, 4, PiecewiseLinear.between([]), hidden=(8,), seed=0).eval()
+    >>> forest.members(torch.randn(5, 3)).shape, forest(torch.randn(5, 3)).shape
+    (torch.Size([2, 4, 5]), torch.Size([5, 4]))
+    """
+
+    def __init__(
+        self,
+        index: Tensor,
+        out_features: int,
+        bins: PiecewiseLinear,
+        *,
+        hidden: Sequence[int] = (128,),
+        dropout: float = 0.0,
+        kind: str = "classes",
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        members, subspaces, size = index.shape
+        self.kind, self.n_members = kind, members
+        self.bins = bins
+        self.register_buffer("index", index)
+        # Divides the joint outputs: set from out-of-bag predictions after training.
+        self.register_buffer("temperature", torch.ones(()))
+        generator = torch.Generator().manual_seed(seed)
+
+        def uniform(*shape: int, fan_in: int | Tensor) -> nn.Parameter:
+            # torch's own initialisation of a Linear.
+            bound = 1 / torch.as_tensor(fan_in, dtype=torch.float32).sqrt()
+            return nn.Parameter((torch.rand(shape, generator=generator) * 2 - 1) * bound)
+
+        blank = index.max()
+        read = (index != blank).sum(2).clamp(min=1).view(members, subspaces, 1, 1)
+        self.weight = uniform(members, subspaces, 1, size, fan_in=read)
+        self.norm = nn.BatchNorm1d(members * subspaces)
+        self.hidden, self.hidden_norms = nn.ParameterList(), nn.ModuleList()
+        width = subspaces
+        for units in hidden:
+            self.hidden.append(uniform(members, units, width, fan_in=width))
+            self.hidden_norms.append(nn.BatchNorm1d(members * units))
+            width = units
+        self.out_weight = uniform(members, out_features, width, fan_in=width)
+        self.out_bias = nn.Parameter(torch.zeros(members, out_features, 1))
+        self.drop = PooledDropout(dropout)
+
+    def members(self, x: Tensor) -> Tensor:
+        """Outputs of every member: (K, out_features, B)."""
+        batch = x.shape[0]
+        mapped = subspace_map(self.inputs(x), self.index, self.weight)
+        h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
+        for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
+            h = torch.bmm(weight, h.view(self.n_members, -1, batch))
+            h = self._activate(h.view(-1, batch), norm)  # type: ignore[arg-type]
+        by_member = h.view(self.n_members, -1, batch)
+        return torch.baddbmm(self.out_bias, self.out_weight, by_member)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return combine(self.members(x), self.kind) / self.temperature
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """What subspaces read: the features, their bins, and a zero."""
+        parts = [x, self.bins(x)] if self.bins.n_bins else [x]
+        return torch.cat([*parts, x.new_zeros(len(x), 1)], 1)
+
+    def _activate(self, h: Tensor, norm: nn.BatchNorm1d) -> Tensor:
+        """Normalise and cut off (C, B) activations, then drop some."""
+        if self.training:
+            h = normalise(h.t(), None, norm, relu=True).t()
+        else:
+            h = F.relu(norm(h.t()).t())
+        activated: Tensor = self.drop(h)
+        return activated
+
+    def fold(self) -> FoldedForest:
+        """Copy for inference, with every normalisation folded into the product before it."""
+        return FoldedForest(self)
+
+
+class FoldedForest(nn.Module):
+    """A forest for inference: three products a member, no normalisation.
+
+    Made by :meth:`ForestNetwork.fold`. Gives the numbers of the forest in eval mode.
+
+    **Shape** as of :class:`ForestNetwork`.
+    """
+
+    def __init__(self, forest: ForestNetwork) -> None:
+        super().__init__()
+        self.kind, self.n_members = forest.kind, forest.n_members
+        self.bins = forest.bins
+        self.register_buffer("temperature", forest.temperature.clone())
+        with torch.no_grad():
+            n_inputs = int(forest.index.max()) + 1
+            scale, shift = _affine(forest.norm)
+            # A large table of features keeps its subspaces, which are far smaller than the matrix.
+            self.wide = n_inputs > 14 * forest.index.shape[2]
+            self.n_inputs = n_inputs
+            self.register_buffer("shift", shift)
+            if self.wide:
+                members, subspaces, _, size = forest.weight.shape
+                weight = forest.weight * scale.view(members, subspaces, 1, 1)
+                self.register_buffer("index", forest.index.clone())
+                self.register_buffer("weight", weight)
+            else:
+                matrix = dense_weight(forest.index, forest.weight, n_inputs).flatten(0, 1)
+                self.register_buffer("weight", matrix * scale)
+            self.n_hidden = len(forest.hidden)
+            for number, (weight, norm) in enumerate(
+                zip(forest.hidden, forest.hidden_norms, strict=True)
+            ):
+                scale, shift = _affine(norm)  # type: ignore[arg-type]
+                members, units, _ = weight.shape
+                self.register_buffer(f"weight{number}", weight * scale.view(members, units, 1))
+                self.register_buffer(f"shift{number}", shift.view(members, units, 1))
+            self.register_buffer("out_weight", forest.out_weight.clone())
+            self.register_buffer("out_bias", forest.out_bias.clone())
+
+    def members(self, x: Tensor) -> Tensor:
+        """Outputs of every member: (K, out_features, B)."""
+        batch = x.shape[0]
+        inputs = ForestNetwork.inputs(self, x)  # type: ignore[arg-type]
+        if self.wide:
+            mapped = subspace_map(inputs, self.index, self.weight)
+            h = mapped.permute(1, 2, 0).reshape(-1, batch).add(self.shift)
+        else:
+            h = torch.addmm(self.shift, self.weight, inputs.t())
+        for number in range(self.n_hidden):
+            by_member = h.relu_().view(self.n_members, -1, batch)
+            weight, shift = getattr(self, f"weight{number}"), getattr(self, f"shift{number}")
+            h = torch.baddbmm(shift, weight, by_member)
+        by_member = h.relu_().view(self.n_members, -1, batch)
+        return torch.baddbmm(self.out_bias, self.out_weight, by_member)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return combine(self.members(x), self.kind) / self.temperature
+
+
+def combine(outputs: Tensor, kind: str, weights: Tensor | None = None) -> Tensor:
+    """Take the outputs of members together, as outputs that mean the same.
+
+    The members' probabilities are averaged, and given as their logarithms (``"classes"``) or as
+    their log-odds (``"multilabel"``); numbers are averaged as they are.
+
+    **Shape** outputs ``(K, C, B)``, weights ``(K, B)``, result ``(B, C)``.
+
+    Parameters
+    ----------
+    weights : how much each member counts for each row; equally by default.
+
+    Examples
+    --------
+    >>> outputs = torch.tensor([[[0.0], [0.0]], [[9.0], [-9.0]]])  # unsure, and sure of class 0
+    >>> combine(outputs, "classes").softmax(1)
+    tensor([[0.7500, 0.2500]])
+    """
+    if weights is None:
+        logs = torch.tensor(-math.log(len(outputs)))
+        shares = torch.tensor(1 / len(outputs))
+    else:
+        shares = (weights / weights.sum(0)).unsqueeze(1)
+        logs = shares.log()
+    if kind == "classes":
+        return (outputs.log_softmax(1) + logs).logsumexp(0).t()
+    if kind == "multilabel":
+        yes = (F.logsigmoid(outputs) + logs).logsumexp(0)
+        no = (F.logsigmoid(-outputs) + logs).logsumexp(0)
+        return (yes - no).t()
+    return (outputs * shares).sum(0).t()
+
+
+def _affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+    """A normalisation in eval mode as a scale and a shift, (C, 1) each."""
+    assert norm.running_mean is not None and norm.running_var is not None
+    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    return scale.unsqueeze(1), (norm.bias - norm.running_mean * scale).unsqueeze(1)
