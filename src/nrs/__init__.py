@@ -7,11 +7,17 @@ from nrs._version import __version__
 
 if TYPE_CHECKING:
     from nrs.core import NRS
+    from nrs.ranking import NRSRanker
     from nrs.tabular import NRSClassifier, NRSRegressor
 
-__all__ = ["NRS", "NRSClassifier", "NRSRegressor", "__version__"]
+__all__ = ["NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "__version__"]
 
-_HOMES = {"NRS": "nrs.core", "NRSClassifier": "nrs.tabular", "NRSRegressor": "nrs.tabular"}
+_HOMES = {
+    "NRS": "nrs.core",
+    "NRSClassifier": "nrs.tabular",
+    "NRSRanker": "nrs.ranking",
+    "NRSRegressor": "nrs.tabular",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -56,6 +56,8 @@ class TableEstimator(BaseEstimator):
 
     # What a subclass with further settings replaces.
     _recipe_type: type[Recipe] = Recipe
+    # What its model files are called, see nrs.training.ModelFile.
+    _file_kind = "table"
     # Optimizer and seed of partial_fit, between its calls.
     _passes: Passes | None = None
 
@@ -129,24 +131,28 @@ class TableEstimator(BaseEstimator):
         """
         with threads(self.n_jobs):
             rows, validation, seed = self._prepare(X, y, sample_weight, eval_set)
-            recipe = self.recipe_
-            self.network_ = self._make_network(seed).to(rows.device)
-            batches = self._make_batches(rows)
-            self.history_ = train(
-                self.network_,
-                batches,
-                self._step,
-                self._train_settings(recipe, validation),
-                steps_per_epoch=len(batches),
-                generator=torch.Generator().manual_seed(seed),
-                evaluate=None if validation is None else self._evaluator(validation, recipe),
-                callbacks=self._callbacks(),
-                checkpoint=self._checkpoint(recipe, rows),
-            )
-            self._importances = column_importances(self.network_, rows, self.encoder_)
+            self._train(rows, validation, seed)
+        return self
+
+    def _train(self, rows: Any, validation: Any, seed: int) -> None:
+        """Make the network and train it."""
+        recipe = self.recipe_
+        self.network_ = self._make_network(seed).to(rows.device)
+        batches = self._make_batches(rows)
+        self.history_ = train(
+            self.network_,
+            batches,
+            self._step,
+            self._train_settings(recipe, validation),
+            steps_per_epoch=len(batches),
+            generator=torch.Generator().manual_seed(seed),
+            evaluate=None if validation is None else self._evaluator(validation, recipe),
+            callbacks=self._callbacks(),
+            checkpoint=self._checkpoint(recipe, rows),
+        )
+        self._importances = column_importances(self.network_, rows, self.encoder_)
         self._passes = None
         self._fold()
-        return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         first = not hasattr(self, "network_")
@@ -181,13 +187,12 @@ class TableEstimator(BaseEstimator):
         The file's header holds configuration, column schema, labels and format version as JSON.
         """
         check_is_fitted(self)
+        # A function is not written: it would have to be executed when read.
         parameters = {
-            name: value
+            name: None if callable(value) else value
             for name, value in self.get_params(deep=False).items()
             if name not in _NOT_SAVED
         }
-        if callable(self.metric):
-            parameters["metric"] = None
         header = {
             "estimator": type(self).__name__,
             "parameters": json.loads(json.dumps(parameters, default=_plain)),
@@ -198,7 +203,7 @@ class TableEstimator(BaseEstimator):
             "importances": [value.hex() for value in self._importances.tolist()],
             **self._extra_header(),
         }
-        write_model(path, self.network_.state_dict(), header, kind="table")
+        write_model(path, self.network_.state_dict(), header, kind=self._file_kind)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -209,7 +214,7 @@ class TableEstimator(BaseEstimator):
         ModelFileError
             If the file is truncated, altered, of another kind, or of a newer format.
         """
-        file = read_model(path, kind="table")
+        file = read_model(path, kind=cls._file_kind)
         header = file.header
         if header["estimator"] != cls.__name__:
             raise ModelFileError(
@@ -218,7 +223,7 @@ class TableEstimator(BaseEstimator):
             )
         model = cls(**header["parameters"])
         model.encoder_ = TableEncoder.from_state(header["encoder"])
-        model.target_ = target_from_state(header["target"])
+        model.target_ = cls._target_from_state(header["target"])
         model.history_ = History.from_dict(header["history"])
         model._importances = np.array([float.fromhex(v) for v in header["importances"]])
         model._remember(cls._recipe_type.from_dict(header["recipe"]))
@@ -266,6 +271,11 @@ class TableEstimator(BaseEstimator):
     def _make_target(self, labels: np.ndarray, rows: np.ndarray | None) -> Target:
         """Learn the target from all labels, or what must not see held-out ones from `rows`."""
         raise NotImplementedError
+
+    @staticmethod
+    def _target_from_state(state: dict[str, Any]) -> Target:
+        """Read what the target's `state` wrote."""
+        return target_from_state(state)
 
     def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
         return None
@@ -459,14 +469,17 @@ class TableEstimator(BaseEstimator):
 
     def _outputs(self, X: Any) -> Tensor:
         """Network outputs for every row of a raw table."""
-        table = self._read_table(X, reset=False)
-        features = self.encoder_.transform(table)
+        return self._forward(self.encoder_.transform(self._read_table(X, reset=False)))
+
+    def _forward(self, features: Any) -> Tensor:
+        """Network outputs for every row of encoded features."""
         device = next(self.network_.parameters()).device
         sparse = not isinstance(features, np.ndarray)
-        outputs = torch.empty(table.n_rows, self.target_.n_outputs)
+        n_rows = features.shape[0]
+        outputs = torch.empty(n_rows, self.target_.n_outputs)
         with threads(self.n_jobs), torch.inference_mode():
             step = forward_rows(features.shape[1])
-            for start in range(0, table.n_rows, step):
+            for start in range(0, n_rows, step):
                 part = features[start : start + step]
                 x = torch.from_numpy(part.toarray() if sparse else part).to(device)
                 padding = max(0, LEAST_PREDICT_ROWS - len(x))

@@ -1,0 +1,144 @@
+"""Whole queries as a source of batches: bucketed by length, so that padding stays small.
+
+The network sees documents only, one after the other; only their scores and labels are padded, for
+the loss. A batch is padded to its own longest query and never holds more than `MOST_CELLS` pairs
+of documents, so memory grows with the bucket and not with the longest query of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nrs.ranking.queries import Queries, slots
+from nrs.tabular.batches import Rows
+from nrs.tabular.runtime import checksum
+
+# Pairs of documents, queries × longest², of a batch of more than one query: 16 MB in float32.
+MOST_CELLS = 1 << 22
+# Queries are sorted by length within pools of so many batches: enough to find queries of like
+# length, few enough to leave the order random.
+POOL = 16
+
+
+class QueryBatch(NamedTuple):
+    """The documents of some queries.
+
+    x : (documents, features), y : (documents,)
+    row, column : (documents,) the place of each in a rectangle of `shape` (queries, longest).
+    """
+
+    x: Tensor
+    y: Tensor
+    row: Tensor
+    column: Tensor
+    shape: tuple[int, int]
+
+    def padded(self, values: Tensor) -> Tensor:
+        """Values of the documents in the rectangle, zeros elsewhere."""
+        flat = values.new_zeros(self.shape[0] * self.shape[1])
+        flat = flat.index_put((self.row * self.shape[1] + self.column,), values)
+        return flat.view(self.shape)
+
+    def mask(self) -> Tensor:
+        """Where there is a document."""
+        return self.padded(torch.ones_like(self.row, dtype=torch.bool))
+
+
+class QueryRows(Rows):
+    """Rows of an encoded table that belong to queries.
+
+    Parameters
+    ----------
+    features, targets, device : as of :class:`nrs.tabular.batches.Rows`.
+    queries : the rows of each query; `index` becomes their order.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        targets: np.ndarray,
+        queries: Queries,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__(features, targets, None, queries.order, device)
+        self.queries = queries
+
+    def batch(self, chosen: np.ndarray) -> QueryBatch:
+        """The documents of these queries."""
+        lengths = self.queries.lengths[chosen]
+        x, y, _ = self.take(torch.from_numpy(self.queries.rows(chosen)))
+        row, column = (torch.from_numpy(part).to(self.device) for part in slots(lengths))
+        return QueryBatch(x, y, row, column, (len(chosen), int(lengths.max())))
+
+    def checksum(self) -> str:
+        """Of the table and its queries."""
+        return super().checksum() + checksum(self.queries.order, self.queries.lengths)[:8]
+
+
+class QueryBatches:
+    """All queries in a fresh order an epoch, in batches of queries of like length.
+
+    Queries are shuffled, sorted by length within pools, cut into batches, and the batches are
+    shuffled. Every query comes once an epoch.
+
+    Parameters
+    ----------
+    rows : the documents.
+    batch_size : queries of a batch; fewer where their pairs would exceed `most_cells`.
+
+    Examples
+    --------
+    >>> from nrs.ranking.queries import group_queries
+    >>> queries = group_queries(np.repeat(np.arange(5), [1, 9, 2, 8, 2]))
+    >>> rows = QueryRows(np.zeros((22, 3), np.float32), np.zeros(22, np.float32), queries)
+    >>> batches = QueryBatches(rows, batch_size=2)
+    >>> sorted(batch.shape for batch in batches(0, torch.Generator().manual_seed(0)))
+    [(1, 9), (2, 2), (2, 8)]
+    """
+
+    def __init__(self, rows: QueryRows, batch_size: int, most_cells: int = MOST_CELLS) -> None:
+        self.rows = rows
+        self.batch_size = batch_size
+        self.most_cells = most_cells
+
+    def __len__(self) -> int:
+        """Number of batches an epoch, but for those that long queries split."""
+        return math.ceil(len(self.rows.queries) / self.batch_size)
+
+    def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[QueryBatch]:
+        order = torch.randperm(len(self.rows.queries), generator=generator).numpy()
+        batches: list[np.ndarray] = []
+        for start in range(0, len(order), POOL * self.batch_size):
+            pool = order[start : start + POOL * self.batch_size]
+            batches += self._cut(pool[np.argsort(self.rows.queries.lengths[pool], kind="stable")])
+        for number in torch.randperm(len(batches), generator=generator).tolist():
+            yield self.rows.batch(batches[number])
+
+    def in_order(self) -> Iterator[QueryBatch]:
+        """All queries by length, for evaluation."""
+        order = np.argsort(self.rows.queries.lengths, kind="stable")
+        for chosen in self._cut(order):
+            yield self.rows.batch(chosen)
+
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        """Divide queries, sorted by length, into batches."""
+        lengths = self.rows.queries.lengths
+        parts: list[np.ndarray] = []
+        for start in range(0, len(order), self.batch_size):
+            chosen = order[start : start + self.batch_size]
+            most = max(1, self.most_cells // int(lengths[chosen[-1]]) ** 2)
+            parts += np.array_split(chosen, math.ceil(len(chosen) / most))
+        # A single document has no batch statistics: its query joins those next to it.
+        whole = [parts[0]]
+        for part in parts[1:]:
+            if lengths[whole[-1]].sum() < 2 or lengths[part].sum() < 2:
+                whole[-1] = np.concatenate([whole[-1], part])
+            else:
+                whole.append(part)
+        return whole

@@ -1,0 +1,91 @@
+"""Queries of different lengths in one rectangle: ``(queries, documents)`` tensors and a mask."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# Stands for minus infinity where a row may be all padding: its softmax is then finite.
+LOWEST = -1e30
+
+
+def check_padded(
+    scores: Tensor, labels: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores and labels with zeros as padding, and the mask.
+
+    **Shape** all ``(queries, documents)``; `mask` is True where there is a document, None where
+    every place has one. Labels come back in the dtype of the scores.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ or are not two-dimensional, or a query has no document.
+
+    Examples
+    --------
+    >>> scores, labels = torch.ones(1, 2), torch.tensor([[2, 7]])
+    >>> check_padded(scores, labels, torch.tensor([[True, False]]))[:2]
+    (tensor([[1., 0.]]), tensor([[2., 0.]]))
+    """
+    shapes = [tuple(t.shape) for t in (scores, labels, mask) if t is not None]
+    if scores.ndim != 2 or len(set(shapes)) > 1:
+        raise ValueError(
+            "scores, labels and mask must have one shape (queries, documents), however: "
+            f"{', '.join(map(str, shapes))}; give a single query as scores[None]"
+        )
+    labels = labels.to(scores.dtype)
+    if mask is None:
+        return scores, labels, torch.ones_like(scores, dtype=torch.bool)
+    mask = mask.bool()
+    real = mask.any(1)
+    if not real.all():
+        query = int(real.int().argmin())
+        raise ValueError(
+            f"every query must have a document, however: query {query} has none by its mask; "
+            "leave out queries of which nothing is left after filtering"
+        )
+    return scores.masked_fill(~mask, 0), labels.masked_fill(~mask, 0), mask
+
+
+def gains_of(labels: Tensor) -> Tensor:
+    """2^label − 1, the gain of a document.
+
+    Raises
+    ------
+    ValueError
+        If a label is negative or not a whole number.
+
+    Examples
+    --------
+    >>> gains_of(torch.tensor([[0.0, 1.0, 2.0]]))
+    tensor([[0., 1., 3.]])
+    """
+    wrong = (labels < 0) | (labels != labels.floor())
+    if wrong.any():
+        value = labels[wrong][0].item()
+        raise ValueError(
+            f"labels must be whole numbers from 0 where a gain 2^label − 1 is taken, however: "
+            f"{value:g}; grade the documents 0, 1, 2, … or use a loss without gains "
+            "('ranknet', 'listnet', 'rank_cosine')"
+        )
+    return torch.exp2(labels) - 1
+
+
+def ideal_dcg(gains: Tensor, k: int | None = None) -> Tensor:
+    """DCG of the best order with discount log2(1 + rank): ``(queries,)``; padding has gain 0.
+
+    Examples
+    --------
+    >>> ideal_dcg(torch.tensor([[0.0, 3.0, 0.0]]))
+    tensor([3.])
+    """
+    best = gains.sort(dim=1, descending=True).values
+    ranks = torch.arange(1, best.shape[1] + 1, dtype=gains.dtype, device=gains.device)
+    terms = best / torch.log2(1 + ranks)
+    return terms[:, :k].sum(1)
+
+
+def inverse_or_zero(values: Tensor) -> Tensor:
+    """1 / values, and 0 where a value is 0: such queries have nothing to be normalised by."""
+    return torch.where(values > 0, 1 / values.clamp_min(torch.finfo(values.dtype).tiny), 0.0)

@@ -1,0 +1,144 @@
+"""What `None` means for a ranker: the values of its presets, and the target they train."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor
+
+from nrs.ranking.losses import GAIN_LOSSES, find_loss
+from nrs.tabular.presets import Recipe
+
+
+@dataclass(frozen=True)
+class RankRecipe(Recipe):
+    """Everything that decides a ranker's fit besides the data and the seed.
+
+    `batch_size` counts queries.
+    """
+
+    loss: Any = "lambdarank"
+    sigmoid: bool = False
+    query_scale: Literal["none", "standard"] = "none"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON values, functions by their names."""
+        values = super().to_dict()
+        if callable(self.loss):
+            values["loss"] = getattr(self.loss, "__name__", "callable")
+        return values
+
+
+def rank_recipe(preset: str, plain: Recipe, chosen: Mapping[str, Any], queries: int) -> RankRecipe:
+    """Turn a table's recipe into a ranker's.
+
+    Parameters
+    ----------
+    plain : what the preset and the user's choices give for a table.
+    chosen : the user's choices; None means the preset's.
+    queries : number of training queries.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+    """
+    own = _paper() if preset == "paper" else _default(queries)
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if "hidden" in given:
+        given["hidden"] = plain.hidden
+    recipe = RankRecipe(
+        **{field.name: getattr(plain, field.name) for field in fields(plain)} | own | given
+    )
+    find_loss(recipe.loss)
+    if not hasattr(recipe.batch_size, "__index__") or recipe.batch_size < 1:
+        raise ValueError(
+            "batch_size must be a number of queries of at least 1, however: "
+            f"batch_size={recipe.batch_size!r}"
+        )
+    if recipe.query_scale not in ("none", "standard"):
+        raise ValueError(
+            f"query_scale must be 'none' or 'standard', however: query_scale={recipe.query_scale!r}"
+        )
+    return recipe
+
+
+def _paper() -> dict[str, Any]:
+    """The paper's protocol (Section "Document Retrieval Datasets").
+
+    A feed-forward network of one layer with a sigmoid output and a dropout of 0.01 after NRS with
+    n_mul 2; Adam, L2 regularisation, one query a step. The epoch is chosen on validation data; how
+    many there are is not told.
+    """
+    return {
+        "n_mul": 2, "hidden": (), "dropout": 0.01, "sigmoid": True, "scale": "standard",
+        "lr": 1e-3, "weight_decay": 1e-3, "batch_size": 1, "epochs": 50, "patience": 10,
+        "validation_fraction": 0.2,
+    }  # fmt: skip
+
+
+def _default(queries: int) -> dict[str, Any]:
+    """A small network that stops where held-out queries say so, with averaged weights."""
+    batch_size = 16 if queries < 5_000 else 64
+    epochs = max(20, math.ceil(1_000 * batch_size / max(1, queries)))
+    return {
+        "n_mul": 2, "hidden": (64,), "batch_size": batch_size, "epochs": min(epochs, 200),
+        "patience": max(8, min(epochs, 200) // 3),
+        # Fewer queries than this cannot spare any.
+        "validation_fraction": 0.2 if queries >= 10 else 0.0,
+    }  # fmt: skip
+
+
+class RankTarget:
+    """Grades of relevance: one score a document, and the loss on padded queries."""
+
+    kind = "ranking"
+    n_outputs = 1
+
+    def __init__(self, loss: Any, *, sigmoid: bool = False) -> None:
+        self.loss_name = getattr(loss, "__name__", "callable") if callable(loss) else str(loss)
+        self._loss = None if loss is None else find_loss(loss)
+        self.sigmoid = sigmoid
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Labels as float32.
+
+        Raises
+        ------
+        ValueError
+            If the loss takes gains and a label is negative or fractional.
+        """
+        if self.loss_name in GAIN_LOSSES and not are_grades(y):
+            wrong = y[(y < 0) | (y != np.floor(y))][0]
+            raise ValueError(
+                f"y must hold grades 0, 1, 2, … for loss={self.loss_name!r}, which takes gains "
+                f"2^y − 1, however: {wrong:g}; map the labels to grades, or use a loss without "
+                "gains ('ranknet', 'listnet', 'rank_cosine')"
+            )
+        return y.astype(np.float32)
+
+    def scores(self, output: Tensor) -> Tensor:
+        """Scores of documents from the network's outputs: (n, 1) to (n,)."""
+        scores = output[:, 0]
+        return scores.sigmoid() if self.sigmoid else scores
+
+    def padded_loss(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+        if self._loss is None:
+            raise ValueError("the loss of a loaded ranker was a function, which is not saved")
+        return self._loss(scores, labels, mask)
+
+    def state(self) -> dict[str, Any]:
+        return {"kind": self.kind, "loss": self.loss_name, "sigmoid": self.sigmoid}
+
+
+def are_grades(y: np.ndarray) -> bool:
+    """Whether all labels are whole numbers from 0.
+
+    >>> are_grades(np.array([0.0, 2.0])), are_grades(np.array([0.5]))
+    (True, False)
+    """
+    return bool(((y >= 0) & (y == np.floor(y))).all())
