@@ -44,8 +44,12 @@ def test_epochs_are_read_from_one_longer_run():
     (search,) = plan.searches(_subject("sklearn-wine", "NRS"))
     found = plan.search(search)
     tried = [entry["settings"] for entry in found["tried"]]
-    widths = [{"hidden": []}, {"hidden": [256, 256]}, {"hidden": [512, 512]}]
-    assert tried == [width | {"epochs": epochs} for width in widths for epochs in (1, 2, 4)]
+    assert tried == [
+        {"hidden": hidden, "batch_size": size, "epochs": epochs}
+        for hidden in ([], [256, 256], [512, 512])
+        for size in (128, 32)
+        for epochs in (1, 2, 4)
+    ]
     best = max(found["tried"], key=lambda entry: entry["score"])
     assert found["chosen"] == best["settings"]
     # Tenths of the training part, nothing of the test part.

@@ -35,8 +35,8 @@ class ExpansionClassifier(NRSClassifier):
 
     scheme = "d"
 
-    def _make_network(self, seed: int) -> TableNetwork:
-        network = super()._make_network(seed)
+    def _make_network(self, seed: int, rows: Any) -> TableNetwork:
+        network: TableNetwork = super()._make_network(seed, rows)
         recipe = self.recipe_
         sparse_init, frozen = SCHEMES[self.scheme]
         for position, layer in enumerate(network.layers):
@@ -103,12 +103,14 @@ def candidates(method: str, task: Task) -> list[dict[str, Any]]:
 
     Examples
     --------
-    >>> candidates("NRS", "classification")
-    [{'hidden': []}, {'hidden': [256, 256]}, {'hidden': [512, 512]}]
+    >>> candidates("NRS", "classification")[:2]
+    [{'hidden': [], 'batch_size': 128}, {'hidden': [], 'batch_size': 32}]
     """
     if method == "NRS" or method in _EXPANSIONS:
-        # The authors' code has a switch that leaves out the layers between NRS and the last.
-        return [{"hidden": []}, *_widths(2)]
+        # The authors' code has a switch that leaves out the layers between NRS and the last. Their
+        # batches of 128 are few steps on a small set, so a quarter of that is tried too.
+        heads = [{"hidden": []}, *_widths(2)]
+        return [head | {"batch_size": size} for head in heads for size in (128, 32)]
     if method == "MLP":
         return _widths(2) + _widths(3)
     if method in ("NDF", "NDF-paper"):

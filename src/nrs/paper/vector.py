@@ -35,7 +35,7 @@ SEARCH_SEED = 42
 # The authors' configurations say which layers follow NRS on these: see `nrs.tabular.presets`.
 KNOWN_WIDTH = frozenset({"satimage", "letter", "USPS", "MNIST", "GISETTE"})
 # One tenth of a small set is too small to choose by: so many tenths that they hold these rows.
-ENOUGH_ROWS = 1_000
+ENOUGH_ROWS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
