@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from nrs.baselines.ant_base import AdaptiveTreeEstimator
-from nrs.tabular.classifier import NRSClassifier
-from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.table_classifier import TableClassifier
+from nrs.tabular.table_regressor import TableRegressor
 
 
-class ANTClassifier(AdaptiveTreeEstimator, NRSClassifier):
+class ANTClassifier(AdaptiveTreeEstimator, TableClassifier):
     """Classify the rows of a raw table with an adaptive neural tree.
 
     Tables, targets and predictions are those of :class:`nrs.NRSClassifier`. The tree begins as one
@@ -131,7 +131,7 @@ class ANTClassifier(AdaptiveTreeEstimator, NRSClassifier):
         self.class_weight = class_weight
 
 
-class ANTRegressor(AdaptiveTreeEstimator, NRSRegressor):
+class ANTRegressor(AdaptiveTreeEstimator, TableRegressor):
     """Predict one or several numbers with an adaptive neural tree.
 
     The prediction is the mean of the leaves' linear predictions, weighted by the probabilities of

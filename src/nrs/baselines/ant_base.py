@@ -144,7 +144,7 @@ class AdaptiveTreeEstimator(TableEstimator):
         self.growth_, self.nodes_ = header["growth"], header["nodes"]
         self._structure = header["tree"]
 
-    def _make_network(self, seed: int) -> Any:
+    def _make_network(self, seed: int, rows: Any) -> Any:
         """The tree whose structure was read from a model file."""
         return self._make_tree(seed, self._structure)
 
@@ -178,7 +178,7 @@ class AdaptiveTreeEstimator(TableEstimator):
         limits = GrowthSettings(recipe.max_depth, recipe.max_nodes, recipe.batch_size, local)
         self.growth_ = grow(tree, rows, validation, self.target_, limits, generator)
 
-        evaluate = self._evaluator(validation, self.recipe_)
+        evaluate = self._evaluator(rows, validation)
         with torch.no_grad():
             grown_score, grown = evaluate(tree)["score"], copy_weights(tree)
         batches = ShuffledBatches(rows, recipe.batch_size)

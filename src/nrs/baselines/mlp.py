@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from nrs.tabular.base import TableEstimator
-from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.presets import Recipe
-from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.table_classifier import TableClassifier
+from nrs.tabular.table_regressor import TableRegressor
 
 # The paper's MLP-D has "p = 0.8". In the dropout paper, which it cites, p is the part that is
 # kept; read as the argument of nn.Dropout, it is the part that is dropped, which would explain
@@ -45,7 +45,7 @@ class _MLPEstimator(TableEstimator):
         return replace(recipe, hidden=recipe.hidden[:1] * self.n_layers)
 
 
-class MLPClassifier(_MLPEstimator, NRSClassifier):
+class MLPClassifier(_MLPEstimator, TableClassifier):
     """Classify the rows of a raw table with a multi-layer perceptron with batch normalisation.
 
     Parameters
@@ -121,7 +121,7 @@ checkpoint
         self.input_dropout = input_dropout
 
 
-class MLPRegressor(_MLPEstimator, NRSRegressor):
+class MLPRegressor(_MLPEstimator, TableRegressor):
     """Predict one or several numbers with a multi-layer perceptron.
 
     Parameters are those of :class:`MLPClassifier`, but for `class_weight`.

@@ -15,9 +15,9 @@ from torch import Tensor
 from nrs.baselines.forest import NeuralForest
 from nrs.tabular.base import TableEstimator
 from nrs.tabular.batches import Batch, Rows, ShuffledBatches
-from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.presets import Recipe
-from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.table_classifier import TableClassifier
+from nrs.tabular.table_regressor import TableRegressor
 from nrs.tabular.targets import ClassTarget
 
 
@@ -82,7 +82,7 @@ class _NeuralForestEstimator(TableEstimator):
 
     _recipe_type = ForestRecipe
     recipe_: ForestRecipe
-    network_: NeuralForest  # type: ignore[assignment]
+    network_: NeuralForest
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
         """Fit to a table, see :meth:`nrs.NRSClassifier.fit`."""
@@ -115,7 +115,7 @@ class _NeuralForestEstimator(TableEstimator):
     def _recipe_extras(self) -> dict[str, Any]:
         return {"n_mul": 0}
 
-    def _make_network(self, seed: int) -> NeuralForest:  # type: ignore[override]
+    def _make_network(self, seed: int, rows: Any) -> NeuralForest:
         recipe = self.recipe_
         return NeuralForest(
             self.encoder_.n_features_out_,
@@ -135,7 +135,7 @@ class _NeuralForestEstimator(TableEstimator):
         self._predictor = self.network_.eval().folded()
 
 
-class NDFClassifier(_NeuralForestEstimator, NRSClassifier):
+class NDFClassifier(_NeuralForestEstimator, TableClassifier):
     """Classify the rows of a raw table with a deep neural decision forest.
 
     Kontschieder et al., "Deep Neural Decision Forests" (ICCV 2015): a linear map makes features,
@@ -240,7 +240,7 @@ class_weight, categorical_features, random_state, n_jobs, device, verbose, callb
         return labels
 
 
-class NDFRegressor(_NeuralForestEstimator, NRSRegressor):
+class NDFRegressor(_NeuralForestEstimator, TableRegressor):
     """Predict one or several numbers with a neural decision forest.
 
     As :class:`NDFClassifier`, but leaves hold means and the squared error is minimised: an

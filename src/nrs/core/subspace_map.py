@@ -216,7 +216,7 @@ def _shared_map(
     x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None, formulation: str
 ) -> Tensor:
     """K maps of the same rows: one map of K·G groups, laid out feature by feature."""
-    members, groups, outputs, subspace = weight.shape
+    members, groups, outputs, _ = weight.shape
     index, weight = index.flatten(0, 1), weight.flatten(0, 1)
     bias = None if bias is None else bias.reshape(-1)
     if formulation == "auto":

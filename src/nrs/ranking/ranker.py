@@ -326,8 +326,10 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         scores = self.target_.scores(network(batch.x))
         return self.target_.padded_loss(batch.padded(scores), batch.padded(batch.y), batch.mask())
 
-    def _evaluator(self, validation: Any, recipe: Recipe) -> Any:
-        metric = recipe.metric
+    def _evaluator(self, rows: Any, validation: Any) -> Any:
+        if validation is None:
+            return None
+        metric = self.recipe_.metric
         if metric == "default":
             metric = "ndcg@10" if are_grades(validation.targets.numpy()) else "loss"
         if not callable(metric) and metric != "loss":

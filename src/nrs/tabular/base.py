@@ -35,6 +35,7 @@ from nrs.training import (
     History,
     ModelFileError,
     Progress,
+    TimeLimit,
     TrainSettings,
     read_model,
     train,
@@ -42,9 +43,9 @@ from nrs.training import (
 )
 from nrs.training.settings import build_optimizer
 
-# Fewer rows than this take other kernels, whose sums round differently: they are padded, so that a
-# row's prediction does not depend on the rows beside it.
-LEAST_PREDICT_ROWS = 16
+# Other numbers of rows take other kernels, which round differently: rows are padded to a multiple
+# of this, so that a row's prediction does not depend on the rows beside it.
+PREDICT_ROWS = 32
 # Held-out rows beyond this many measure no better, and take time after every epoch.
 MOST_VALIDATION_ROWS = 20_000
 # Constructor arguments that are not written into a model file: they belong to one process.
@@ -58,6 +59,8 @@ class TableEstimator(BaseEstimator):
     _recipe_type: type[Recipe] = Recipe
     # What its model files are called, see nrs.training.ModelFile.
     _file_kind = "table"
+    # Whether preset="default" is a forest; else it is preset="single".
+    _has_forest = False
     # Optimizer and seed of partial_fit, between its calls.
     _passes: Passes | None = None
 
@@ -79,6 +82,7 @@ class TableEstimator(BaseEstimator):
         validation_fraction: float | None = None,
         patience: int | None = None,
         metric: Any = None,
+        time_limit: float | None = None,
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -102,6 +106,7 @@ class TableEstimator(BaseEstimator):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.metric = metric
+        self.time_limit = time_limit
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -137,7 +142,7 @@ class TableEstimator(BaseEstimator):
     def _train(self, rows: Any, validation: Any, seed: int) -> None:
         """Make the network and train it."""
         recipe = self.recipe_
-        self.network_ = self._make_network(seed).to(rows.device)
+        self.network_ = self._make_network(seed, rows).to(rows.device)
         batches = self._make_batches(rows)
         self.history_ = train(
             self.network_,
@@ -146,7 +151,7 @@ class TableEstimator(BaseEstimator):
             self._train_settings(recipe, validation),
             steps_per_epoch=len(batches),
             generator=torch.Generator().manual_seed(seed),
-            evaluate=None if validation is None else self._evaluator(validation, recipe),
+            evaluate=self._evaluator(rows, validation),
             callbacks=self._callbacks(),
             checkpoint=self._checkpoint(recipe, rows),
         )
@@ -166,14 +171,16 @@ class TableEstimator(BaseEstimator):
                 self.encoder_.fit(table)
                 self.target_ = self._make_target(labels if classes is None else classes, None)
                 self._remember(self._resolve(table.n_rows, self.encoder_.n_features_out_))
-                self.network_ = self._make_network(draw_seed(self.random_state)).to(device)
+            features, targets = self.encoder_.transform(table), self.target_.encode(labels)
+            rows = Rows(features, targets, weights, None, device)
+            if first:
+                seed = draw_seed(self.random_state)
+                self.network_ = self._make_network(seed, rows).to(device)
                 self.history_ = History([])
             if self._passes is None:
                 settings = self._train_settings(self.recipe_, None)
                 optimizer = build_optimizer(list(self.network_.parameters()), settings)
                 self._passes = Passes(optimizer, draw_seed(self.random_state))
-            features, targets = self.encoder_.transform(table), self.target_.encode(labels)
-            rows = Rows(features, targets, weights, None, device)
             batches = self._make_batches(rows)
             self._passes.run(self.network_, batches, self._step)
             self.network_.eval()
@@ -231,7 +238,7 @@ class TableEstimator(BaseEstimator):
         if hasattr(model.encoder_, "feature_names_in_"):
             model.feature_names_in_ = np.asarray(model.encoder_.feature_names_in_, dtype=object)
         model._restore_extra(header)
-        model.network_ = model._make_network(seed=0)
+        model.network_ = model._make_network(0, None)
         model.network_.load_state_dict(file.tensors)
         model._fold()
         return model
@@ -346,7 +353,15 @@ class TableEstimator(BaseEstimator):
             "batch_size", "lr", "weight_decay", "validation_fraction", "patience", "metric",
         )  # fmt: skip
         chosen = {name: getattr(self, name) for name in names} | self._recipe_extras()
-        return resolve(self.preset, chosen, rows, features)
+        preset = self.preset
+        if not self._has_forest:
+            if preset in ("fast", "best"):
+                raise ValueError(
+                    f"preset must be 'default' or 'paper' for {type(self).__name__}, however: "
+                    f"preset={preset!r}"
+                )
+            preset = "single" if preset == "default" else preset
+        return resolve(preset, chosen, rows, features)
 
     def _remember(self, recipe: Recipe) -> None:
         self.recipe_ = recipe
@@ -395,7 +410,8 @@ class TableEstimator(BaseEstimator):
         encoded = self.encoder_.transform(table)
         return Rows(encoded, self.target_.encode(labels), None, None, device)
 
-    def _make_network(self, seed: int) -> TableNetwork:
+    def _make_network(self, seed: int, rows: Any) -> Any:
+        """Make the network; `rows` are the training rows, or None to fill in a saved one."""
         recipe = self.recipe_
         return TableNetwork(
             self.encoder_.n_features_out_,
@@ -431,8 +447,11 @@ class TableEstimator(BaseEstimator):
             patience=None if validation is None else recipe.patience,
         )
 
-    def _evaluator(self, validation: Rows, recipe: Recipe) -> Any:
-        evaluation = Evaluation(recipe.metric, self.target_)
+    def _evaluator(self, rows: Any, validation: Any) -> Any:
+        """What measures the network after every epoch, if anything can."""
+        if validation is None:
+            return None
+        evaluation = Evaluation(self.recipe_.metric, self.target_)
 
         def evaluate(network: torch.nn.Module) -> dict[str, float]:
             outputs, targets, weights = [], [], []
@@ -440,14 +459,16 @@ class TableEstimator(BaseEstimator):
                 outputs.append(network(x))
                 targets.append(y)
                 weights.append(w)
-            known = None if validation.weights is None else torch.cat(weights)  # type: ignore[arg-type]
+            known = None if validation.weights is None else torch.cat(weights)
             return evaluation(torch.cat(outputs), torch.cat(targets), known)
 
         return evaluate
 
     def _callbacks(self) -> list[Callback]:
-        own = list(self.callbacks or [])
-        return [*own, Progress(self.verbose)] if self.verbose else own
+        chosen = list(self.callbacks or [])
+        if self.time_limit is not None:
+            chosen.append(TimeLimit(self.time_limit))
+        return [*chosen, Progress(self.verbose)] if self.verbose else chosen
 
     def _checkpoint(self, recipe: Recipe, rows: Rows) -> Checkpoint | None:
         if self.checkpoint is None:
@@ -457,8 +478,12 @@ class TableEstimator(BaseEstimator):
                 "checkpoint needs an integer random_state, so that a run started again is the "
                 f"same run, however: random_state={self.random_state!r}"
             )
-        identity = {"data": rows.checksum(), "recipe": recipe.to_dict()}
+        identity = {"data": rows.checksum(), "recipe": recipe.to_dict(), **self._identity()}
         return Checkpoint(self.checkpoint, identity)
+
+    def _identity(self) -> dict[str, Any]:
+        """What else tells one fit from another, as JSON values."""
+        return {}
 
     def _fold(self) -> None:
         """Keep an inference copy, so that `predict` changes nothing in the estimator."""
@@ -471,18 +496,18 @@ class TableEstimator(BaseEstimator):
         """Network outputs for every row of a raw table."""
         return self._forward(self.encoder_.transform(self._read_table(X, reset=False)))
 
-    def _forward(self, features: Any) -> Tensor:
+    def _forward(self, features: Any, n_outputs: int | None = None) -> Tensor:
         """Network outputs for every row of encoded features."""
         device = next(self.network_.parameters()).device
         sparse = not isinstance(features, np.ndarray)
         n_rows = features.shape[0]
-        outputs = torch.empty(n_rows, self.target_.n_outputs)
+        outputs = torch.empty(n_rows, n_outputs or self.target_.n_outputs)
         with threads(self.n_jobs), torch.inference_mode():
             step = forward_rows(features.shape[1])
             for start in range(0, n_rows, step):
                 part = features[start : start + step]
                 x = torch.from_numpy(part.toarray() if sparse else part).to(device)
-                padding = max(0, LEAST_PREDICT_ROWS - len(x))
+                padding = -len(x) % PREDICT_ROWS
                 scores = self._predictor(functional.pad(x, (0, 0, 0, padding)))
                 outputs[start : start + step] = scores[: len(x)]
         return outputs

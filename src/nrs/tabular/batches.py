@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,12 @@ class Rows:
     def __len__(self) -> int:
         return len(self.index)
 
+    def subset(self, index: Tensor) -> Rows:
+        """The rows with these numbers, sharing the table."""
+        other = copy.copy(self)
+        other.index = index
+        return other
+
     def take(self, rows: Tensor) -> Batch:
         """Features, targets and weights of the rows with these numbers in the whole table."""
         if self.sparse:
@@ -69,9 +76,13 @@ class Rows:
         weights = [] if self.weights is None else [self.weights.numpy()]
         return checksum(*arrays, *weights)
 
+    def parts(self) -> Sequence[Tensor]:
+        """Numbers of all rows in their order, in parts of a size fit for evaluation."""
+        return self.index.split(forward_rows(self.features.shape[1]))
+
     def in_order(self) -> Iterator[Batch]:
         """All rows in their order, in parts of a size fit for evaluation."""
-        for rows in self.index.split(forward_rows(self.features.shape[1])):
+        for rows in self.parts():
             yield self.take(rows)
 
 
@@ -98,9 +109,14 @@ class ShuffledBatches:
         return max(1, whole + (rest > 1))
 
     def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Batch]:
+        for rows in self.orders(generator):
+            yield self.rows.take(rows)
+
+    def orders(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """Row numbers of the batches of one pass."""
         order = self.rows.index[torch.randperm(len(self.rows), generator=generator)]
-        last = len(self) - 1
+        last = ShuffledBatches.__len__(self) - 1
         for number in range(last + 1):
             start = number * self.batch_size
             stop = len(order) if number == last else start + self.batch_size
-            yield self.rows.take(order[start:stop])
+            yield order[start:stop]

@@ -7,7 +7,8 @@ values has an edge at each: then it is any function of these at all, as a catego
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -34,6 +35,10 @@ class PiecewiseLinear(nn.Module):
     [[0.0, 0.0], [0.5, 0.0], [1.0, 0.5], [1.0, 1.0]]
     """
 
+    source: Tensor
+    low: Tensor
+    rate: Tensor
+
     def __init__(self, source: Tensor, low: Tensor, high: Tensor) -> None:
         super().__init__()
         self.register_buffer("source", source)
@@ -41,12 +46,12 @@ class PiecewiseLinear(nn.Module):
         self.register_buffer("rate", 1 / (high - low))
 
     @classmethod
-    def between(cls, edges: Sequence[tuple[int, Sequence[float]]]) -> PiecewiseLinear:
+    def between(cls, edges: Sequence[tuple[int, Iterable[float]]]) -> PiecewiseLinear:
         """Make the bins between the ascending edges of features, given as (feature, edges)."""
         bins = [
             (feature, low, high)
             for feature, values in edges
-            for low, high in zip(values[:-1], values[1:], strict=True)
+            for low, high in itertools.pairwise(values)
         ]
         source, low, high = zip(*bins, strict=True) if bins else ((), (), ())
         return cls(

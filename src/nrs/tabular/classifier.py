@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from nrs.tabular.base import TableEstimator
-from nrs.tabular.targets import ClassTarget, MultilabelTarget, labels_as_array
+from nrs.tabular.forest_estimator import ForestEstimator
+from nrs.tabular.table_classifier import TableClassifier
+from nrs.tabular.targets import ClassTarget
 
 
-class NRSClassifier(ClassifierMixin, TableEstimator):
+class NRSClassifier(TableClassifier, ForestEstimator):
     """Classify the rows of a raw table with a Neural Random Subspace network.
 
     Numbers, strings, categories, booleans, dates and missing values are taken as they are, from
@@ -96,6 +93,7 @@ class NRSClassifier(ClassifierMixin, TableEstimator):
         validation_fraction: float | None = None,
         patience: int | None = None,
         metric: Any = None,
+        time_limit: float | None = None,
         class_weight: Any = None,
         categorical_features: Any = None,
         random_state: Any = None,
@@ -121,6 +119,7 @@ class NRSClassifier(ClassifierMixin, TableEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             metric=metric,
+            time_limit=time_limit,
             categorical_features=categorical_features,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -128,82 +127,24 @@ class NRSClassifier(ClassifierMixin, TableEstimator):
             verbose=verbose,
             callbacks=callbacks,
             checkpoint=checkpoint,
+            class_weight=class_weight,
         )
-        self.class_weight = class_weight
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """The class labels, in the order of the columns of `predict_proba`."""
-        try:
-            return self.target_.classes  # type: ignore[union-attr]
-        except AttributeError:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
+    def predict_entropy(self, X: Any) -> np.ndarray:
+        """Tell how unsure the forest is of each row: the entropy of its probabilities, (n_rows,).
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Take one pass over more rows, keeping what was learned.
-
-        The first call learns the encoding of the columns, later ones use it; so the first rows
-        should be typical ones. The optimizer's state is kept from call to call.
-
-        Parameters
-        ----------
-        classes : array, optional
-            All labels that will ever come; at the first call only, where `y` may lack some.
+        Between 0 (sure) and 1 (all classes equally likely); of labels that may hold at once the
+        mean of each one's.
         """
-        return self._partial_fit(
-            X, y, sample_weight, None if classes is None else np.asarray(classes)
-        )
+        p = np.clip(self.predict_proba(X), np.finfo(np.float64).tiny, 1)
+        if isinstance(self.target_, ClassTarget):
+            entropy: np.ndarray = -(p * np.log(p)).sum(1) / np.log(max(2, p.shape[1]))
+            return entropy
+        q = np.clip(1 - p, np.finfo(np.float64).tiny, 1)
+        each: np.ndarray = -(p * np.log2(p) + q * np.log2(q)).mean(1)
+        return each
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the labels: (n_rows,), or a 0/1 array (n_rows, n_labels) for multi-label."""
-        check_is_fitted(self)
-        return self.target_.labels(self._outputs(X))
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict probabilities: (n_rows, n_classes)."""
-        check_is_fitted(self)
-        outputs = self._outputs(X)
-        return self.target_.probabilities(outputs)  # type: ignore[union-attr]
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Predict logarithms of the probabilities."""
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Tell the network's outputs; for two classes the log-odds of the second, (n_rows,)."""
-        check_is_fitted(self)
-        outputs = self._outputs(X).double().numpy()
-        if isinstance(self.target_, ClassTarget) and outputs.shape[1] == 2:
-            odds: np.ndarray = outputs[:, 1] - outputs[:, 0]
-            return odds
-        return outputs
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    def _check_labels(self, y: Any) -> np.ndarray:
-        y = y if hasattr(y, "toarray") else labels_as_array(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind == "multilabel-indicator":
-            return np.asarray(y.toarray() if hasattr(y, "toarray") else y)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if y.dtype.kind == "O" and any(label is None or label != label for label in y):
-            raise ValueError("Input y contains NaN or None; every row needs a label")
-        return y
-
-    def _make_target(
-        self, labels: np.ndarray, rows: np.ndarray | None
-    ) -> ClassTarget | MultilabelTarget:
-        # A class that is only among the held-out rows still is a class.
-        if labels.ndim == 2:
-            return MultilabelTarget(labels.shape[1])
-        return ClassTarget(np.unique(labels))
-
-    def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
-        if self.class_weight is None:
-            return None
-        weights: np.ndarray = compute_sample_weight(self.class_weight, labels)
-        return weights
+    def _oob_score(self, outputs: Any, truth: Any) -> float:
+        if isinstance(self.target_, ClassTarget):
+            return float((outputs.argmax(1) == truth).double().mean())
+        return float(((outputs > 0) == (truth > 0.5)).all(1).double().mean())

@@ -47,6 +47,9 @@ class ForestNetwork(nn.Module):
     (torch.Size([2, 4, 5]), torch.Size([5, 4]))
     """
 
+    index: Tensor
+    temperature: Tensor
+
     def __init__(
         self,
         index: Tensor,
@@ -127,6 +130,13 @@ class FoldedForest(nn.Module):
     **Shape** as of :class:`ForestNetwork`.
     """
 
+    index: Tensor
+    weight: Tensor
+    shift: Tensor
+    out_weight: Tensor
+    out_bias: Tensor
+    temperature: Tensor
+
     def __init__(self, forest: ForestNetwork) -> None:
         super().__init__()
         self.kind, self.n_members = forest.kind, forest.n_members
@@ -140,7 +150,7 @@ class FoldedForest(nn.Module):
             self.n_inputs = n_inputs
             self.register_buffer("shift", shift)
             if self.wide:
-                members, subspaces, _, size = forest.weight.shape
+                members, subspaces, _, _ = forest.weight.shape
                 weight = forest.weight * scale.view(members, subspaces, 1, 1)
                 self.register_buffer("index", forest.index.clone())
                 self.register_buffer("weight", weight)
@@ -213,6 +223,7 @@ def combine(outputs: Tensor, kind: str, weights: Tensor | None = None) -> Tensor
 
 def _affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     """A normalisation in eval mode as a scale and a shift, (C, 1) each."""
-    assert norm.running_mean is not None and norm.running_var is not None
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
     scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
     return scale.unsqueeze(1), (norm.bias - norm.running_mean * scale).unsqueeze(1)

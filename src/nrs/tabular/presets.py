@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
-PRESETS = ("default", "paper")
+FORESTS = ("default", "fast", "best")
+PRESETS = (*FORESTS, "single", "paper")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Recipe:
     patience: int | None = None
     validation_fraction: float = 0.0
     metric: Any = "default"
+    # Of a forest: members, subspaces of a member, columns of a subspace, bins of a number.
+    members: int = 0
+    subspaces: int = 0
+    columns: int = 0
+    bins: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values, but a callable metric by its name."""
@@ -78,8 +84,19 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int, features: int) ->
     """
     if preset not in PRESETS:
         raise ValueError(f"preset must be one of {PRESETS}, however: preset={preset!r}")
-    recipe = _paper(features) if preset == "paper" else _default(rows, features)
     given = {name: value for name, value in chosen.items() if value is not None}
+    if preset in FORESTS and _of_a_single_layer(given):
+        if preset != "default":
+            raise ValueError(
+                f"preset={preset!r} is a forest, which has no n_mul=0, n_per or layout; leave "
+                "them out, or use preset='single' or preset='paper'"
+            )
+        preset = "single"
+    if preset in FORESTS:
+        recipe = _forest(preset, rows, features)
+        _forest_choices(given, features)
+    else:
+        recipe = _paper(features) if preset == "paper" else _single(rows, features)
     if "hidden" in given:
         given["hidden"] = _widths(given["hidden"])
     recipe = replace(recipe, **given)
@@ -103,7 +120,59 @@ def _paper(features: int) -> Recipe:
     )
 
 
-def _default(rows: int, features: int) -> Recipe:
+def _forest(preset: str, rows: int, features: int) -> Recipe:
+    """Members that check each other: see :mod:`nrs.tabular.forest`.
+
+    The larger the table, the fewer and the larger the steps, and the fewer the members: with many
+    rows one member alone generalises, and time is what lacks. A small table gets at least 400
+    steps in all.
+    """
+    batch_size = 128 if rows < 20_000 else 256 if rows < 200_000 else 1024
+    epochs = 40 if rows < 20_000 else 20 if rows < 200_000 else 8
+    members = 16 if rows < 100_000 else 8
+    width = 128
+    if preset == "fast":
+        members, width, epochs = 8, 64, max(4, epochs // 4)
+    elif preset == "best":
+        members, epochs = 2 * members, round(1.5 * epochs)
+    steps = max(1, math.ceil(rows / batch_size))
+    least = 100 if preset == "fast" else 400
+    return Recipe(
+        n_mul=max(1, round(width / features)),
+        members=members,
+        subspaces=width,
+        columns=9,
+        bins=8,
+        hidden=(width,),
+        dropout=0.1,
+        epochs=max(epochs, math.ceil(least / steps)),
+        batch_size=batch_size,
+        lr=3e-3,
+        optimizer="adamw",
+        schedule="cosine",
+        warmup=0.05,
+        ema=0.99,
+    )
+
+
+def _of_a_single_layer(given: Mapping[str, Any]) -> bool:
+    """Whether settings are among those that only a single NRS layer has."""
+    return given.get("n_mul") == 0 or "n_per" in given or "layout" in given
+
+
+def _forest_choices(given: dict[str, Any], features: int) -> None:
+    """Turn the paper's names for the size of a layer into those of a forest."""
+    n_mul, n_h = given.pop("n_mul", None), given.pop("n_h", None)
+    for name, value in (("n_mul", n_mul), ("n_h", n_h)):
+        if value is not None and (not _is_integer(value) or value < 1):
+            raise ValueError(f"{name} must be an integer of at least 1, however: {value!r}")
+    if n_mul is not None:
+        given["subspaces"] = n_mul * features
+    if n_h is not None:
+        given["columns"] = n_h * n_h
+
+
+def _single(rows: int, features: int) -> Recipe:
     """A network that stops where held-out rows say so, with weights averaged over the last steps.
 
     Epochs fall as the table grows, since an epoch then holds more steps; a small table gets at

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+import torch
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 
-from nrs.tabular.base import TableEstimator
-from nrs.tabular.targets import RegressionTarget, labels_as_array
+from nrs.tabular.forest_estimator import ForestEstimator
+from nrs.tabular.table_regressor import TableRegressor
 
 
-class NRSRegressor(RegressorMixin, TableEstimator):
+class NRSRegressor(TableRegressor, ForestEstimator):
     """Predict one or several numbers from the rows of a raw table.
 
     Input, parameters and attributes are those of :class:`nrs.NRSClassifier`, but for
@@ -29,30 +30,53 @@ class NRSRegressor(RegressorMixin, TableEstimator):
     (442,)
     """
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the targets: (n_rows,), or (n_rows, n_outputs) if `y` had two dimensions."""
-        check_is_fitted(self)
-        return self.target_.labels(self._outputs(X))
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predict the targets: (n_rows,), or (n_rows, n_outputs) if `y` had two dimensions.
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Take one pass over more rows, keeping what was learned.
-
-        The first call learns the encoding of the columns and the scale of the targets, later ones
-        use them; so the first rows should be typical ones.
+        Parameters
+        ----------
+        return_std : bool, default=False
+            Give a pair of the predictions and of the spread of the forest's members around them:
+            how far the members disagree, which grows away from the training rows.
         """
-        return self._partial_fit(X, y, sample_weight)
+        check_is_fitted(self)
+        if not return_std:
+            return super().predict(X)
+        members = self.member_outputs(X)
+        return members.mean(0), members.std(0)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Predict intervals that hold the target with a probability of about `level`.
 
-    def _check_labels(self, y: Any) -> np.ndarray:
-        y = labels_as_array(y)
-        if y.dtype.kind == "c":
-            raise ValueError("Complex data not supported: y must hold real numbers")
-        checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        return checked
+        Their width is that of the out-of-bag errors (cross-conformal prediction), so they cover
+        rows like the training rows whatever the errors' distribution.
 
-    def _make_target(self, labels: np.ndarray, rows: np.ndarray | None) -> RegressionTarget:
-        return RegressionTarget.of(labels if rows is None else labels[rows])
+        Parameters
+        ----------
+        level : float, default=0.9
+            Between 0 and 1.
+
+        Returns
+        -------
+        low, high : ndarray, each shaped as :meth:`predict` gives it
+
+        Raises
+        ------
+        ValueError
+            If the level is out of range, or the model has no out-of-bag predictions.
+        """
+        check_is_fitted(self)
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, however: level={level!r}")
+        if getattr(self, "_residuals", None) is None:
+            raise ValueError(
+                "intervals need out-of-bag predictions, which only a forest fitted by fit() has; "
+                "use preset='default'"
+            )
+        place = round(level * (len(self._residuals) - 1))
+        reach = torch.from_numpy(self._residuals[place]).float()
+        outputs = self._outputs(X)
+        return self.target_.labels(outputs - reach), self.target_.labels(outputs + reach)
+
+    def _oob_score(self, outputs: Any, truth: Any) -> float:
+        return float(r2_score(truth.numpy(), outputs.numpy()))

@@ -42,6 +42,10 @@ class ClassTarget:
             return F.cross_entropy(output, y)
         return _weighted(F.cross_entropy(output, y, reduction="none"), weights)
 
+    def member_losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Losses of the (K, classes, B) outputs of K members: (K, B)."""
+        return F.cross_entropy(outputs, y.expand(len(outputs), -1), reduction="none")
+
     def probabilities(self, output: Tensor) -> np.ndarray:
         # In float64, so that the rows sum to one as precisely as scikit-learn expects.
         values: np.ndarray = output.double().softmax(1).cpu().numpy()
@@ -72,6 +76,11 @@ class MultilabelTarget:
             return F.binary_cross_entropy_with_logits(output, y)
         each = F.binary_cross_entropy_with_logits(output, y, reduction="none")
         return _weighted(each.mean(1), weights)
+
+    def member_losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Losses of the (K, labels, B) outputs of K members: (K, B)."""
+        truth = y.t().expand_as(outputs)
+        return F.binary_cross_entropy_with_logits(outputs, truth, reduction="none").mean(1)
 
     def probabilities(self, output: Tensor) -> np.ndarray:
         values: np.ndarray = output.double().sigmoid().cpu().numpy()
@@ -121,6 +130,10 @@ class RegressionTarget:
         if weights is None:
             return F.mse_loss(output, y)
         return _weighted((output - y).square().mean(1), weights)
+
+    def member_losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Losses of the (K, n_outputs, B) outputs of K members: (K, B)."""
+        return (outputs - y.t()).square().mean(1)
 
     def labels(self, output: Tensor) -> np.ndarray:
         values = output.double().cpu().numpy() * self.std + self.mean

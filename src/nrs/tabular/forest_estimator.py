@@ -1,0 +1,298 @@
+"""Estimators whose default is a forest: cross-fitted members, out-of-bag scores, uncertainty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from nrs.tabular.base import MOST_VALIDATION_ROWS, TableEstimator
+from nrs.tabular.batches import Rows, ShuffledBatches
+from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds
+from nrs.tabular.forest import ForestNetwork, combine
+from nrs.tabular.forest_fit import (
+    ForestBatches,
+    blank_forest,
+    find_temperature,
+    forest_loss,
+    grow_forest,
+    out_of_bag,
+)
+from nrs.tabular.metrics import Evaluation
+from nrs.tabular.presets import Recipe
+from nrs.tabular.runtime import checksum
+from nrs.tabular.targets import ClassTarget, MultilabelTarget
+from nrs.training import TrainSettings
+
+# Times that out-of-bag rows are judged during a fit.
+CHECKS = 20
+
+
+class ForestEstimator(TableEstimator):
+    """What :class:`nrs.NRSClassifier` and :class:`nrs.NRSRegressor` share.
+
+    With ``members_`` of 0 (``preset="single"`` and ``"paper"``) it is the plain
+    :class:`TableEstimator`.
+    """
+
+    _has_forest = True
+    # Folds of the training rows, between the steps of a fit; rows seen by partial_fit so far.
+    _folds: np.ndarray | None = None
+    _groups: Any = None
+    _n_seen = 0
+    _shape: dict[str, Any] | None = None
+    _predictor: Any
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Fit to a table.
+
+        Parameters
+        ----------
+        X : array, data frame (pandas, polars, pyarrow) or sparse matrix, (n_rows, n_columns)
+            Numbers, strings, categories, booleans, dates and missing values, as they are.
+        y : array (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array (n_rows,), optional
+        eval_set : (X, y), optional
+            Rows that decide when to stop, instead of out-of-bag or held-out rows of `X`.
+        groups : array (n_rows,), optional
+            Rows of a group share a fold of the forest, so that out-of-bag scores tell how well
+            it does on groups that it has not seen.
+
+        Raises
+        ------
+        ValueError
+            Bad input, with what came, what was expected and what to do.
+        nrs.training.DivergenceError
+            If the loss becomes NaN or infinite.
+        """
+        for name in ("oob_score_", "oob_decision_function_", "oob_prediction_"):
+            self.__dict__.pop(name, None)
+        self._groups = groups
+        try:
+            return super().fit(X, y, sample_weight, eval_set)
+        finally:
+            self._groups = self._folds = None
+
+    def member_outputs(self, X: Any) -> np.ndarray:
+        """Tell what each member predicts.
+
+        Returns
+        -------
+        ndarray
+            Probabilities (n_members, n_rows, n_classes), or numbers (n_members, n_rows) or
+            (n_members, n_rows, n_outputs).
+
+        Raises
+        ------
+        ValueError
+            If the model is not a forest.
+        """
+        outputs = self._member_outputs(X)
+        if isinstance(self.target_, (ClassTarget, MultilabelTarget)):
+            return np.stack([self.target_.probabilities(member) for member in outputs])
+        return np.stack([self.target_.labels(member) for member in outputs])
+
+    def _member_outputs(self, X: Any) -> Tensor:
+        """Outputs of every member for every row, (K, n_rows, n_outputs)."""
+        check_is_fitted(self)
+        if not self._is_forest():
+            raise ValueError(
+                f"preset={self.preset!r} gives a single network without members; use "
+                "preset='default'"
+            )
+        predictor = self._predictor
+        try:
+            self._predictor = _EachMember(predictor)
+            features = self.encoder_.transform(self._read_table(X, reset=False))
+            flat = self._forward(features, predictor.n_members * self.target_.n_outputs)
+        finally:
+            self._predictor = predictor
+        return flat.view(len(flat), predictor.n_members, -1).transpose(0, 1)
+
+    def _is_forest(self) -> bool:
+        return isinstance(self.network_, ForestNetwork)
+
+    # The steps of a fit.
+
+    def _split(
+        self, labels: np.ndarray, recipe: Recipe, seed: int, eval_set: Any
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        if not recipe.members:
+            if self._groups is not None:
+                raise ValueError(
+                    f"groups are for a forest, however: preset={self.preset!r}; use "
+                    "preset='default' or leave groups out"
+                )
+            return super()._split(labels, recipe, seed, eval_set)
+        if self._groups is not None:
+            check_consistent_length(labels, self._groups)
+        n_folds = min(count_folds(len(labels)), recipe.members)
+        self._folds = draw_folds(labels, n_folds, seed, self._groups)
+        return None, None
+
+    def _make_network(self, seed: int, rows: Any) -> Any:
+        if not self.recipe_.members:
+            return super()._make_network(seed, rows)
+        if rows is None:
+            assert self._shape is not None
+            return blank_forest(self._shape, self.target_, self.recipe_)
+        network = grow_forest(rows, self.encoder_, self.target_, self.recipe_, seed)
+        self._shape = {"index": list(network.index.shape), "n_bins": network.bins.n_bins}
+        return network
+
+    def _make_batches(self, rows: Any) -> ShuffledBatches:
+        if not self.recipe_.members:
+            return super()._make_batches(rows)
+        folds = self._folds
+        if folds is None:
+            # partial_fit: a row goes to a fold by its running number.
+            folds = (self._n_seen + np.arange(len(rows))) % MOST_FOLDS
+            self._n_seen += len(rows)
+            return ForestBatches(rows, self.recipe_.batch_size, folds)
+        return ForestBatches(rows, self.recipe_.batch_size, folds, self._round_epochs())
+
+    def _round_epochs(self) -> int:
+        """Passes over the rows between two checks."""
+        return math.ceil(self.recipe_.epochs / CHECKS)
+
+    def _step(self, network: nn.Module, batch: Any) -> Tensor:
+        if not self.recipe_.members:
+            return super()._step(network, batch)
+        assert isinstance(network, ForestNetwork)
+        return forest_loss(network, batch, self.target_, self._n_folds())
+
+    def _n_folds(self) -> int:
+        return MOST_FOLDS if self._folds is None else int(self._folds.max()) + 1
+
+    def _train_settings(self, recipe: Recipe, validation: Any) -> TrainSettings:
+        settings = super()._train_settings(recipe, validation)
+        if not recipe.members:
+            return settings
+        rounds = math.ceil(recipe.epochs / self._round_epochs())
+        patience = None
+        if validation is not None or (self._folds is not None and self._n_folds() > 1):
+            patience = max(3, math.ceil(rounds / 3))
+            if recipe.patience is not None:
+                patience = math.ceil(recipe.patience / self._round_epochs())
+        return replace(settings, epochs=rounds, patience=patience)
+
+    def _evaluator(self, rows: Any, validation: Any) -> Any:
+        if validation is not None or not self.recipe_.members:
+            return super()._evaluator(rows, validation)
+        n_folds = self._n_folds()
+        if n_folds == 1:
+            return None
+        evaluation = Evaluation(self.recipe_.metric, self.target_)
+        assert self._folds is not None
+        folds = torch.from_numpy(self._folds)
+        judged = _some(rows, MOST_VALIDATION_ROWS)
+        weights = None if judged.weights is None else judged.weights[judged.index]
+
+        def evaluate(network: nn.Module) -> dict[str, float]:
+            assert isinstance(network, ForestNetwork)
+            outputs = out_of_bag(network, judged, folds, n_folds).cpu()
+            return evaluation(outputs, judged.targets[judged.index], weights)
+
+        return evaluate
+
+    def _train(self, rows: Any, validation: Any, seed: int) -> None:
+        super()._train(rows, validation, seed)
+        if self.recipe_.members and self._n_folds() > 1:
+            self._judge(rows)
+            self._fold()
+
+    def _judge(self, rows: Rows) -> None:
+        """Learn from out-of-bag predictions how good and how sure the forest is."""
+        assert self._folds is not None
+        assert isinstance(self.network_, ForestNetwork)
+        folds = torch.from_numpy(self._folds)
+        outputs = out_of_bag(self._predictor, rows, folds, self._n_folds()).cpu()
+        truth = rows.targets[rows.index]
+        if isinstance(self.target_, (ClassTarget, MultilabelTarget)):
+            self.network_.temperature.fill_(find_temperature(outputs, truth, self.target_))
+            outputs = outputs / self.network_.temperature.cpu()
+            self.oob_decision_function_ = self.target_.probabilities(outputs)
+        else:
+            self.oob_prediction_ = self.target_.labels(outputs)
+            self._residuals = _residual_quantiles(outputs, truth)
+        self.oob_score_ = self._oob_score(outputs, truth)
+
+    def _oob_score(self, outputs: Tensor, truth: Tensor) -> float:
+        raise NotImplementedError
+
+    def _identity(self) -> dict[str, Any]:
+        return {} if self._folds is None else {"folds": checksum(self._folds)}
+
+    def _fold(self) -> None:
+        if not self._is_forest():
+            return super()._fold()
+        self.network_.eval()
+        assert isinstance(self.network_, ForestNetwork)
+        self._predictor = self.network_.fold().requires_grad_(False)
+        return None
+
+    def _extra_header(self) -> dict[str, Any]:
+        if not self._is_forest():
+            return {}
+        residuals = getattr(self, "_residuals", None)
+        return {
+            "forest": self._shape,
+            "oob_score": None if not hasattr(self, "oob_score_") else self.oob_score_.hex(),
+            "residuals": None if residuals is None else residuals.tolist(),
+        }
+
+    def _restore_extra(self, header: dict[str, Any]) -> None:
+        self._shape = header.get("forest")
+        if header.get("oob_score") is not None:
+            self.oob_score_ = float.fromhex(header["oob_score"])
+        if header.get("residuals") is not None:
+            self._residuals = np.array(header["residuals"])
+
+
+class _EachMember(nn.Module):
+    """The members' own outputs side by side, (B, K · out_features)."""
+
+    def __init__(self, forest: Any) -> None:
+        super().__init__()
+        self.forest = forest
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.forest.members(x)
+        alone = torch.stack([combine(member[None], self.forest.kind) for member in outputs], 1)
+        return (alone / self.forest.temperature).flatten(1)
+
+
+# Residuals are kept as so many quantiles: enough for intervals of 99.9 %.
+N_QUANTILES = 2001
+
+
+def _residual_quantiles(outputs: Tensor, truth: Tensor) -> np.ndarray:
+    """Sizes of the out-of-bag errors in standardised units, (N_QUANTILES, n_outputs), ascending."""
+    errors = (outputs - truth).abs().double().numpy()
+    levels: np.ndarray = np.linspace(0, 1, N_QUANTILES)
+    # Conformal: of n errors the ⌈level · (n + 1)⌉-th, so that a new row is covered often enough.
+    n = len(errors)
+    ranks = np.clip(np.ceil(levels * (n + 1)).astype(int), 1, n) - 1
+    quantiles: np.ndarray = np.sort(errors, axis=0)[ranks]
+    return quantiles
+
+
+def _some(rows: Rows, most: int) -> Rows:
+    """At most so many of the rows, spread evenly."""
+    if len(rows) <= most:
+        return rows
+    spread = torch.linspace(0, len(rows) - 1, most).long()
+    return rows.subset(rows.index[spread])

@@ -1,0 +1,176 @@
+"""From encoded rows to a forest: its shape, its batches, its losses, its out-of-bag outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nrs.tabular.batches import Rows, ShuffledBatches
+from nrs.tabular.bins import PiecewiseLinear, find_edges
+from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.forest import FoldedForest, ForestNetwork, combine
+from nrs.tabular.presets import Recipe
+from nrs.tabular.subspaces import as_index, draw_subspaces
+from nrs.tabular.targets import Target
+
+# Rows from which quantiles are read: more move the edges by less than a tenth of a bin.
+BIN_ROWS = 10_000
+# Wider tables are read as they are: their bins would be far more than the rows can tell apart.
+MOST_BINNED_FEATURES = 512
+# A number with at most so many values may as well be a category: no member reads it as a number.
+FEW_VALUES = 10
+
+
+def grow_forest(
+    rows: Rows, encoder: TableEncoder, target: Target, recipe: Recipe, seed: int
+) -> ForestNetwork:
+    """Make an untrained forest for a table.
+
+    Half of the members read numbers as they are, the other half their bins too. A subspace takes
+    whole columns, with all features that the encoder made of them.
+    """
+    rng = np.random.default_rng(seed)
+    bins, few = _find_bins(rows, recipe.bins)
+    n_features = encoder.n_features_out_
+    source = encoder.groups_[bins.source.numpy()]
+    plain, binned = [], []
+    for column in np.unique(encoder.groups_):
+        features = np.flatnonzero(encoder.groups_ == column)
+        steps = n_features + np.flatnonzero(source == column)
+        binned.append(np.concatenate([features, steps]))
+        # Bins in place of the number itself, where it has few values.
+        stand_in = n_features + np.flatnonzero(few[bins.source.numpy()] & (source == column))
+        plain.append(np.concatenate([features[~few[features]], stand_in]))
+    n_plain = recipe.members // 2 if bins.n_bins else recipe.members
+    views = [plain] * n_plain + [binned] * (recipe.members - n_plain)
+    members = [draw_subspaces(view, recipe.subspaces, recipe.columns, rng) for view in views]
+    index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
+    return _network(index, bins, target, recipe, seed)
+
+
+def blank_forest(shape: dict[str, Any], target: Target, recipe: Recipe) -> ForestNetwork:
+    """Make a forest of a saved shape, whose values a state dict will fill in."""
+    index = torch.zeros(*shape["index"], dtype=torch.int64)
+    return _network(index, PiecewiseLinear.blank(shape["n_bins"]), target, recipe, seed=0)
+
+
+def _network(
+    index: Tensor, bins: PiecewiseLinear, target: Target, recipe: Recipe, seed: int
+) -> ForestNetwork:
+    return ForestNetwork(
+        index,
+        target.n_outputs,
+        bins,
+        hidden=recipe.hidden,
+        dropout=recipe.dropout,
+        kind=target.kind,
+        seed=seed,
+    )
+
+
+def _find_bins(rows: Rows, n_bins: int) -> tuple[PiecewiseLinear, np.ndarray]:
+    """The bins of all features with more than two values, and which features have few."""
+    n_features = rows.features.shape[1]
+    few = np.zeros(n_features, dtype=bool)
+    if rows.sparse or n_bins == 0 or n_features > MOST_BINNED_FEATURES:
+        return PiecewiseLinear.between([]), few
+    spread = torch.linspace(0, len(rows) - 1, min(BIN_ROWS, len(rows))).long()
+    sample = rows.features[rows.index[spread]].numpy()
+    edges = []
+    for feature in range(n_features):
+        found = find_edges(sample[:, feature], max(n_bins, FEW_VALUES - 1))
+        few[feature] = 2 < len(found) <= FEW_VALUES and len(found) == _n_values(sample[:, feature])
+        if not few[feature]:
+            found = find_edges(sample[:, feature], n_bins)
+        if len(found) > 2:
+            edges.append((feature, found))
+    return PiecewiseLinear.between(edges), few
+
+
+def _n_values(values: np.ndarray) -> int:
+    return len(np.unique(values))
+
+
+class ForestBatches(ShuffledBatches):
+    """Batches with the fold of every row; a round is several passes over all rows.
+
+    Out-of-bag rows are judged after every round: passes over a small table are too short for it.
+
+    Examples
+    --------
+    >>> rows = Rows(np.zeros((4, 2), np.float32), np.zeros(4))
+    >>> batches = ForestBatches(rows, 4, np.array([0, 1, 0, 1]), passes=3)
+    >>> len(batches), len(list(batches(0, torch.Generator())))
+    (3, 3)
+    """
+
+    def __init__(self, rows: Rows, batch_size: int, folds: np.ndarray, passes: int = 1) -> None:
+        super().__init__(rows, batch_size)
+        self.folds = torch.from_numpy(folds)
+        self.passes = passes
+
+    def __len__(self) -> int:
+        return self.passes * super().__len__()
+
+    def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
+        for _ in range(self.passes):
+            for rows in self.orders(generator):
+                yield (*self.rows.take(rows), self.folds[rows].to(self.rows.device))
+
+
+def forest_loss(network: ForestNetwork, batch: Any, target: Target, n_folds: int) -> Tensor:
+    """Mean over the members of each one's loss on the rows that it may see."""
+    x, y, weights, folds = batch
+    outputs = network.members(x)
+    losses = target.member_losses(outputs, y)
+    if n_folds == 1:
+        seen = torch.ones_like(losses)
+    else:
+        seen = (folds != _fold_of(network.n_members, n_folds, x.device)).to(losses.dtype)
+    if weights is not None:
+        seen = seen * weights
+    total = seen.sum(1).clamp_min(torch.finfo(seen.dtype).tiny)
+    return ((losses * seen).sum(1) / total).mean()
+
+
+def out_of_bag(
+    network: ForestNetwork | FoldedForest, rows: Rows, folds: Tensor, n_folds: int
+) -> Tensor:
+    """Joint outputs of the members that did not see each row, (n_rows, out_features)."""
+    parts = []
+    fold_of = _fold_of(network.n_members, n_folds, rows.device)
+    with torch.no_grad():
+        for numbers in rows.parts():
+            x, _, _ = rows.take(numbers)
+            unseen = (folds[numbers].to(rows.device) == fold_of).to(x.dtype)
+            parts.append(combine(network.members(x), network.kind, unseen))
+    return torch.cat(parts)
+
+
+def _fold_of(n_members: int, n_folds: int, device: torch.device) -> Tensor:
+    """The fold that each member does not see, (K, 1)."""
+    return (torch.arange(n_members, device=device) % n_folds).unsqueeze(1)
+
+
+def find_temperature(outputs: Tensor, y: Tensor, target: Target) -> float:
+    """The number that divides out-of-bag outputs so that their loss is least.
+
+    Examples
+    --------
+    >>> from nrs.tabular.targets import ClassTarget
+    >>> sure = torch.tensor([[4.0, 0.0]] * 4)
+    >>> find_temperature(sure, torch.tensor([0, 0, 0, 1]), ClassTarget(np.array([0, 1]))) > 1.5
+    True
+    """
+    choices = torch.logspace(-1, 1, 81, base=2.0)
+    losses = [float(target.loss(outputs / choice, y, None)) for choice in choices]
+    return float(choices[int(np.argmin(losses))])
+
+
+def is_forest(network: nn.Module) -> bool:
+    """Whether a network is a forest."""
+    return isinstance(network, ForestNetwork)

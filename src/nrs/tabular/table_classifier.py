@@ -1,0 +1,99 @@
+"""What classifiers of tables share: labels in, probabilities and labels out."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from nrs.tabular.base import TableEstimator
+from nrs.tabular.targets import ClassTarget, MultilabelTarget, labels_as_array
+
+
+class TableClassifier(ClassifierMixin, TableEstimator):
+    """Common base of :class:`nrs.NRSClassifier` and of the networks it is compared with."""
+
+    def __init__(self, *, class_weight: Any = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.class_weight = class_weight
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The class labels, in the order of the columns of `predict_proba`."""
+        try:
+            return self.target_.classes  # type: ignore[union-attr]
+        except AttributeError:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Take one pass over more rows, keeping what was learned.
+
+        The first call learns the encoding of the columns, later ones use it; so the first rows
+        should be typical ones. The optimizer's state is kept from call to call.
+
+        Parameters
+        ----------
+        classes : array, optional
+            All labels that will ever come; at the first call only, where `y` may lack some.
+        """
+        return self._partial_fit(
+            X, y, sample_weight, None if classes is None else np.asarray(classes)
+        )
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the labels: (n_rows,), or a 0/1 array (n_rows, n_labels) for multi-label."""
+        check_is_fitted(self)
+        return self.target_.labels(self._outputs(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict probabilities: (n_rows, n_classes)."""
+        check_is_fitted(self)
+        outputs = self._outputs(X)
+        return self.target_.probabilities(outputs)  # type: ignore[union-attr]
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Predict logarithms of the probabilities."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Tell the network's outputs; for two classes the log-odds of the second, (n_rows,)."""
+        check_is_fitted(self)
+        outputs = self._outputs(X).double().numpy()
+        if isinstance(self.target_, ClassTarget) and outputs.shape[1] == 2:
+            odds: np.ndarray = outputs[:, 1] - outputs[:, 0]
+            return odds
+        return outputs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _check_labels(self, y: Any) -> np.ndarray:
+        y = y if hasattr(y, "toarray") else labels_as_array(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind == "multilabel-indicator":
+            return np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if y.dtype.kind == "O" and any(label is None or label != label for label in y):
+            raise ValueError("Input y contains NaN or None; every row needs a label")
+        return y
+
+    def _make_target(
+        self, labels: np.ndarray, rows: np.ndarray | None
+    ) -> ClassTarget | MultilabelTarget:
+        # A class that is only among the held-out rows still is a class.
+        if labels.ndim == 2:
+            return MultilabelTarget(labels.shape[1])
+        return ClassTarget(np.unique(labels))
+
+    def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
+        if self.class_weight is None:
+            return None
+        weights: np.ndarray = compute_sample_weight(self.class_weight, labels)
+        return weights
