@@ -97,9 +97,10 @@ def test_one_class_is_always_predicted():
 
 def test_none_means_the_presets_value_and_it_can_be_read(fitted):
     assert fitted.n_mul is None
-    assert fitted.n_mul_ == 64
+    assert fitted.n_mul_ == 32
     assert fitted.epochs_ == 12
-    assert fitted.hidden_ == (256, 256)
+    assert fitted.members_ == 16
+    assert fitted.hidden_ == (128,)
     assert fitted.recipe_.optimizer == "adamw"
 
 
@@ -139,7 +140,7 @@ def test_same_seed_same_bits_and_the_users_generators_are_left_alone(iris):
 
 def test_stops_early_and_keeps_the_best_weights():
     X, y = make_classification(400, 10, flip_y=0.4, random_state=0)
-    model = NRSClassifier(epochs=200, patience=3, random_state=0).fit(X, y)
+    model = NRSClassifier(preset="single", epochs=200, patience=3, random_state=0).fit(X, y)
     scores = model.history_["score"]
     assert len(scores) < 200
     assert model.history_.stopped_early
@@ -174,8 +175,10 @@ def test_metrics(metric, iris):
 def test_unknown_metric_preset_and_values(iris):
     with pytest.raises(ValueError, match="metric='recall at 5'"):
         NRSClassifier(metric="recall at 5", **QUICK).fit(*iris)
-    with pytest.raises(ValueError, match="preset='best'"):
-        NRSClassifier(preset="best", **QUICK).fit(*iris)
+    with pytest.raises(ValueError, match="preset='great'"):
+        NRSClassifier(preset="great", **QUICK).fit(*iris)
+    with pytest.raises(ValueError, match="preset='fast' is a forest"):
+        NRSClassifier(preset="fast", n_per=2, **QUICK).fit(*iris)
     with pytest.raises(ValueError, match="epochs must be an integer of at least 1"):
         NRSClassifier(epochs=0).fit(*iris)
     with pytest.raises(ValueError, match="hidden"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nrs.tabular.batches import Rows, ShuffledBatches
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.network import TableNetwork
-from nrs.tabular.presets import Recipe, resolve
+from nrs.tabular.presets import PRESETS, Recipe, resolve
 from nrs.tabular.targets import (
     ClassTarget,
     MultilabelTarget,
@@ -42,12 +42,13 @@ def test_only_the_rows_of_a_part_are_taken():
     assert [len(y) for _, y, _ in wide.in_order()] == [64, 64, 22]
 
 
-@given(st.integers(1, 10**7), st.integers(1, 10**5), st.sampled_from(["default", "paper"]))
+@given(st.integers(1, 10**7), st.integers(1, 10**5), st.sampled_from(PRESETS))
 def test_every_size_of_table_has_a_recipe(n, features, preset):
     recipe = resolve(preset, {}, n, features)
     assert recipe.n_mul >= 1
-    if preset == "default":
+    if preset in ("default", "single"):
         assert recipe.epochs * -(-n // recipe.batch_size) >= 400
+    assert (recipe.members > 0) == (preset in ("default", "fast", "best"))
     assert Recipe.from_dict(recipe.to_dict()) == recipe
 
 

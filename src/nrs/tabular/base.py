@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -63,6 +64,8 @@ class TableEstimator(BaseEstimator):
     _has_forest = False
     # Optimizer and seed of partial_fit, between its calls.
     _passes: Passes | None = None
+    # When the present fit began, by the clock of its time limit.
+    _begin = 0.0
 
     def __init__(
         self,
@@ -134,6 +137,7 @@ class TableEstimator(BaseEstimator):
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
+        self._begin = time.monotonic()
         with threads(self.n_jobs):
             rows, validation, seed = self._prepare(X, y, sample_weight, eval_set)
             self._train(rows, validation, seed)
@@ -467,7 +471,13 @@ class TableEstimator(BaseEstimator):
     def _callbacks(self) -> list[Callback]:
         chosen = list(self.callbacks or [])
         if self.time_limit is not None:
-            chosen.append(TimeLimit(self.time_limit))
+            if not self.time_limit > 0:
+                raise ValueError(
+                    f"time_limit must be more than 0 seconds, however: {self.time_limit!r}"
+                )
+            # Encoding the table took some of it.
+            spent = time.monotonic() - self._begin
+            chosen.append(TimeLimit(max(self.time_limit - spent, 1e-3)))
         return [*chosen, Progress(self.verbose)] if self.verbose else chosen
 
     def _checkpoint(self, recipe: Recipe, rows: Rows) -> Checkpoint | None:

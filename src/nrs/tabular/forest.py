@@ -30,9 +30,9 @@ class ForestNetwork(nn.Module):
 
     Parameters
     ----------
+    in_features, out_features : features of a row, outputs of each member.
     index : (K, G, F) int64, the inputs of each member's subspaces, among the d features, then the
         bins of `bins`, then a last input that is always 0.
-    out_features : outputs of each member.
     bins : the piecewise-linear encoding of some of the features.
     hidden : widths of the fully connected layers of a member.
     dropout : probability of dropping a unit after each ReLU in training.
@@ -42,7 +42,7 @@ class ForestNetwork(nn.Module):
     Examples
     --------
     >>> index = torch.tensor([[[0, 1], [2, 3]], [[1, 3], [0, 2]]])  # two members, d = 3
-    >>> forest = ForestNetwork(index, 4, PiecewiseLinear.between([]), hidden=(8,), seed=0).eval()
+    >>> forest = ForestNetwork(3, 4, index, PiecewiseLinear.between([])).eval()
     >>> forest.members(torch.randn(5, 3)).shape, forest(torch.randn(5, 3)).shape
     (torch.Size([2, 4, 5]), torch.Size([5, 4]))
     """
@@ -52,8 +52,9 @@ class ForestNetwork(nn.Module):
 
     def __init__(
         self,
-        index: Tensor,
+        in_features: int,
         out_features: int,
+        index: Tensor,
         bins: PiecewiseLinear,
         *,
         hidden: Sequence[int] = (128,),
@@ -75,7 +76,8 @@ class ForestNetwork(nn.Module):
             bound = 1 / torch.as_tensor(fan_in, dtype=torch.float32).sqrt()
             return nn.Parameter((torch.rand(shape, generator=generator) * 2 - 1) * bound)
 
-        blank = index.max()
+        self.n_inputs = in_features + bins.n_bins + 1
+        blank = self.n_inputs - 1
         read = (index != blank).sum(2).clamp(min=1).view(members, subspaces, 1, 1)
         self.weight = uniform(members, subspaces, 1, size, fan_in=read)
         self.norm = nn.BatchNorm1d(members * subspaces)
@@ -143,11 +145,10 @@ class FoldedForest(nn.Module):
         self.bins = forest.bins
         self.register_buffer("temperature", forest.temperature.clone())
         with torch.no_grad():
-            n_inputs = int(forest.index.max()) + 1
+            n_inputs = forest.n_inputs
             scale, shift = _affine(forest.norm)
             # A large table of features keeps its subspaces, which are far smaller than the matrix.
             self.wide = n_inputs > 14 * forest.index.shape[2]
-            self.n_inputs = n_inputs
             self.register_buffer("shift", shift)
             if self.wide:
                 members, subspaces, _, _ = forest.weight.shape

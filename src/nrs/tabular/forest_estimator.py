@@ -150,7 +150,11 @@ class ForestEstimator(TableEstimator):
             assert self._shape is not None
             return blank_forest(self._shape, self.target_, self.recipe_)
         network = grow_forest(rows, self.encoder_, self.target_, self.recipe_, seed)
-        self._shape = {"index": list(network.index.shape), "n_bins": network.bins.n_bins}
+        self._shape = {
+            "in_features": self.encoder_.n_features_out_,
+            "index": list(network.index.shape),
+            "n_bins": network.bins.n_bins,
+        }
         return network
 
     def _make_batches(self, rows: Any) -> ShuffledBatches:

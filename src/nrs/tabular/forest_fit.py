@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nrs.tabular.batches import Rows, ShuffledBatches
 from nrs.tabular.bins import PiecewiseLinear, find_edges
@@ -49,21 +49,28 @@ def grow_forest(
     views = [plain] * n_plain + [binned] * (recipe.members - n_plain)
     members = [draw_subspaces(view, recipe.subspaces, recipe.columns, rng) for view in views]
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
-    return _network(index, bins, target, recipe, seed)
+    return _network(n_features, index, bins, target, recipe, seed)
 
 
 def blank_forest(shape: dict[str, Any], target: Target, recipe: Recipe) -> ForestNetwork:
     """Make a forest of a saved shape, whose values a state dict will fill in."""
     index = torch.zeros(*shape["index"], dtype=torch.int64)
-    return _network(index, PiecewiseLinear.blank(shape["n_bins"]), target, recipe, seed=0)
+    bins = PiecewiseLinear.blank(shape["n_bins"])
+    return _network(shape["in_features"], index, bins, target, recipe, seed=0)
 
 
 def _network(
-    index: Tensor, bins: PiecewiseLinear, target: Target, recipe: Recipe, seed: int
+    in_features: int,
+    index: Tensor,
+    bins: PiecewiseLinear,
+    target: Target,
+    recipe: Recipe,
+    seed: int,
 ) -> ForestNetwork:
     return ForestNetwork(
-        index,
+        in_features,
         target.n_outputs,
+        index,
         bins,
         hidden=recipe.hidden,
         dropout=recipe.dropout,
@@ -169,8 +176,3 @@ def find_temperature(outputs: Tensor, y: Tensor, target: Target) -> float:
     choices = torch.logspace(-1, 1, 81, base=2.0)
     losses = [float(target.loss(outputs / choice, y, None)) for choice in choices]
     return float(choices[int(np.argmin(losses))])
-
-
-def is_forest(network: nn.Module) -> bool:
-    """Whether a network is a forest."""
-    return isinstance(network, ForestNetwork)

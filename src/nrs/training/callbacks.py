@@ -158,10 +158,10 @@ class TensorBoard(Callback):
 
 
 class TimeLimit(Callback):
-    """Stop when the next epoch would pass a time limit.
+    """Stop in time for a limit, in the middle of an epoch if need be.
 
-    The next epoch is taken to last as long as the mean of those so far. At least one epoch is
-    trained. The epochs before a resumed checkpoint count.
+    Time is kept for the evaluation that ends an epoch, as long as the longest so far. The epochs
+    before a resumed checkpoint count. At least one step is taken.
 
     Parameters
     ----------
@@ -172,14 +172,23 @@ class TimeLimit(Callback):
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._begin = 0.0
+        self._last_step = 0.0
+        self._evaluation = 0.0
 
     def on_train_begin(self, state: TrainState) -> None:
         if not self.seconds > 0:
             raise ValueError(f"seconds must be more than 0, however: seconds={self.seconds}")
         before = sum(state.history["seconds"]) if len(state.history) else 0.0
-        self._begin = time.monotonic() - before
+        self._begin = self._last_step = time.monotonic() - before
+
+    def on_step_end(self, state: TrainState) -> None:
+        self._last_step = time.monotonic()
+        if self._last_step - self._begin + self._evaluation > self.seconds:
+            state.stop = True
 
     def on_epoch_end(self, state: TrainState) -> None:
-        elapsed = time.monotonic() - self._begin
-        if elapsed + elapsed / len(state.history) > self.seconds:
+        now = time.monotonic()
+        self._evaluation = max(self._evaluation, now - self._last_step)
+        # Not even a short stretch of the next epoch would fit.
+        if now - self._begin + self._evaluation > self.seconds:
             state.stop = True

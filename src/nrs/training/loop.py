@@ -217,6 +217,8 @@ def _train_epoch(
             unread = []
         for callback in each_step:
             callback.on_step_end(state)
+        if state.stop:
+            break
     if state.step_in_epoch == 0:
         raise ValueError(
             f"batches must give at least one batch, however: none in epoch {state.epoch}; "
