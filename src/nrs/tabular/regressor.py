@@ -17,8 +17,9 @@ class NRSRegressor(TableRegressor, ForestEstimator):
     """Predict one or several numbers from the rows of a raw table.
 
     Input, parameters and attributes are those of :class:`nrs.NRSClassifier`, but for
-    `class_weight` and `classes_`. Targets are standardised inside and the squared error is
-    minimised. `metric` is "default" (the loss), "r2", "rmse", "mae", or a function
+    `class_weight` and `classes_`; `oob_prediction_` takes the place of `oob_decision_function_`,
+    and `oob_score_` is R². Targets are standardised inside and the squared error is minimised.
+    `metric` is "default" (the loss), "r2", "rmse", "mae", or a function
     ``metric(y_true, y_predicted)``, higher being better.
 
     Examples

@@ -1,0 +1,308 @@
+"""How accurate the default estimator is, beside forests, boosting and tabular networks.
+
+    NRS_DATA=<folder of data sets> python -m benchmarks.accuracy run --jobs 2
+    python -m benchmarks.accuracy show --out results/accuracy
+
+Every method is at its defaults; nothing is chosen on test rows. Official splits where there are
+any, else 70/30 by `nrs.datasets`; a seed is that of the method and of the training rows that
+remain where a set is capped. Training rows beyond 10,000 are left out for every method alike, as
+the whole would take days. Cells (data set × method × seed) are files under
+``results/paper/benchmark/``: a run that was stopped goes on, and peers' cells are reused.
+
+The recipe was developed on the training parts of `DEVELOPMENT`, by cross-validation; the other
+sets were first looked at after it was frozen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
+from sklearn.model_selection import train_test_split
+
+from benchmarks.measure import table as text_table
+from nrs.paper.statistics import draw_critical_differences, ranks, wilcoxon_holm
+from nrs.paper.table import Cell, Found, Measured, NotHereError, Printed, Subject, Table
+
+DEVELOPMENT = (
+    "segment", "heart", "german", "diabetes", "ionosphere", "yeast", "splice", "australian",
+    "sonar",
+)  # fmt: skip
+FRESH = (
+    "satimage", "letter", "dna", "a1a", "a9a", "MNIST", "ijcnn1-val", "connect-4", "poker-train",
+    "cod-rna-train", "SUSY-30k", "protein-val", "breast-cancer", "fourclass",
+)  # fmt: skip
+REGRESSION = ("SARCOS-test", "sklearn-diabetes")
+METHODS = (
+    "NRS", "NRS fast", "NRS paper", "RF", "XGBoost", "LightGBM", "CatBoost", "RealMLP", "TabM",
+)  # fmt: skip
+MOST_ROWS = 10_000
+SMALL = 5_000
+SEEDS = 3
+
+
+def _estimator(method: str, task: str, seed: int) -> Any:
+    """A method at its own defaults, on one thread."""
+    from nrs import NRSClassifier, NRSRegressor
+
+    ours = NRSClassifier if task == "classification" else NRSRegressor
+    if method.startswith("NRS"):
+        preset = method.removeprefix("NRS").strip() or "default"
+        return ours(preset=preset, random_state=seed, verbose=0, n_jobs=1)
+    kind = "Classifier" if task == "classification" else "Regressor"
+    try:
+        if method == "RF":
+            from sklearn import ensemble
+
+            forest = getattr(ensemble, f"RandomForest{kind}")
+            return forest(500, random_state=seed, n_jobs=1)
+        if method == "XGBoost":
+            import xgboost
+
+            return getattr(xgboost, f"XGB{kind}")(random_state=seed, n_jobs=1)
+        if method == "LightGBM":
+            import lightgbm
+
+            return getattr(lightgbm, f"LGBM{kind}")(random_state=seed, n_jobs=1, verbose=-1)
+        if method == "CatBoost":
+            import catboost
+
+            return getattr(catboost, f"CatBoost{kind}")(
+                random_seed=seed, thread_count=1, verbose=False, allow_writing_files=False
+            )
+        from nrs import baselines
+
+        return baselines.make(method, task=task, seed=seed)  # type: ignore[arg-type]
+    except ImportError as error:
+        raise NotHereError(f"{method} cannot run here: {error}") from None
+
+
+def _data(name: str, seed: int) -> tuple[np.ndarray, ...]:
+    """Training and test rows; classes counted from 0."""
+    from nrs.datasets import DatasetNotFoundError, load
+
+    try:
+        data = load(name)
+    except DatasetNotFoundError as error:
+        raise NotHereError(str(error)) from None
+    X, y, X_test, y_test = data.X_train, data.y_train, data.X_test, data.y_test
+    if X_test is None:
+        # A set of folds: one split is enough here.
+        X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=42)
+    if name in REGRESSION:
+        y, y_test = (part if part.ndim == 1 else part[:, 0] for part in (y, y_test))
+        strata = None
+    else:
+        classes, y = np.unique(y, return_inverse=True)
+        known = np.isin(y_test, classes)
+        X_test, y_test = X_test[known], np.searchsorted(classes, y_test[known])
+        strata = y if np.bincount(y).min() > 1 else None
+    if len(X) > MOST_ROWS:
+        X, _, y, _ = train_test_split(
+            X, y, train_size=MOST_ROWS, random_state=seed, stratify=strata
+        )
+    X, X_test = (np.asarray(part, dtype=np.float32) for part in (X, X_test))
+    return X, y, X_test, y_test
+
+
+def measure(cell: Cell, found: Found) -> Measured:
+    """Fit a method, and measure it on the test rows."""
+    name, method = cell.subject.dataset, cell.subject.method
+    task = "regression" if name in REGRESSION else "classification"
+    X, y, X_test, y_test = _data(name, cell.seed)
+    model = _estimator(method, task, cell.seed)
+    times: dict[str, float] = {}
+    begin = time.process_time()
+    model.fit(X, y)
+    times["fit_cpu_s"] = time.process_time() - begin
+    begin = time.process_time()
+    if task == "classification":
+        p = np.asarray(model.predict_proba(X_test), dtype=np.float64)
+        times["predict_cpu_s"] = time.process_time() - begin
+        metrics = _of_probabilities(p, y, y_test)
+    else:
+        predicted = np.asarray(model.predict(X_test)).reshape(-1)
+        times["predict_cpu_s"] = time.process_time() - begin
+        metrics = {"rmse": float(root_mean_squared_error(y_test, predicted))}
+        if method in ("NRS", "NRS fast"):
+            low, high = model.predict_interval(X_test, 0.9)
+            metrics["coverage"] = 100 * float(((low <= y_test) & (y_test <= high)).mean())
+    return Measured(
+        metrics=metrics,
+        times=times,
+        data={"n_train": len(X), "n_test": len(X_test), "n_features": X.shape[1]},
+        settings={"estimator": type(model).__name__},
+    )
+
+
+def _of_probabilities(p: np.ndarray, y: np.ndarray, y_test: np.ndarray) -> dict[str, float]:
+    classes = np.arange(y.max() + 1)
+    if p.shape[1] < len(classes):
+        # A class without a training row, in a peer that counts only what it saw.
+        full = np.zeros((len(p), len(classes)))
+        full[:, np.unique(y)] = p
+        p = full
+    p = np.clip(p, 1e-7, 1)
+    p /= p.sum(1, keepdims=True)
+    predicted = p.argmax(1)
+    return {
+        "accuracy": 100 * float(accuracy_score(y_test, predicted)),
+        "log_loss": float(log_loss(y_test, p, labels=classes)),
+        "calibration": 100 * calibration_error(p.max(1), predicted == y_test),
+    }
+
+
+def calibration_error(confidence: np.ndarray, right: np.ndarray, n_bins: int = 15) -> float:
+    """Expected calibration error: how far confidence and accuracy are apart, bin by bin.
+
+    >>> calibration_error(np.array([0.9, 0.9]), np.array([True, True])).round(2)
+    np.float64(0.1)
+    """
+    place = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    gaps = [
+        abs(confidence[place == k].mean() - right[place == k].mean()) * (place == k).mean()
+        for k in np.unique(place)
+    ]
+    return float(np.sum(gaps))
+
+
+def _printed() -> tuple[Printed, ...]:
+    return tuple(
+        Printed(name, method, Subject("benchmark", name, method), metric=metric)
+        for names, metric in (((*DEVELOPMENT, *FRESH), "accuracy"), (REGRESSION, "rmse"))
+        for name in names
+        for method in METHODS
+    )
+
+
+TABLE = Table(
+    name="benchmark",
+    title="Accuracy of methods at their defaults",
+    finding="",
+    protocol=__doc__ or "",
+    printed=_printed(),
+    measure=measure,
+    trials=SEEDS,
+    reference="NRS",
+    lower_is_better=frozenset({"rmse"}),
+)
+# What a method is compared by, and whether more of it is better.
+COMPARED = {"accuracy": True, "log_loss": False, "calibration": False}
+
+
+def scores(results: Path, names: tuple[str, ...], metric: str) -> dict[str, dict[str, float]]:
+    """Means over the seeds, by method and data set; only finished cells."""
+    from nrs.paper.results import Results
+
+    folder = Results(results)
+    found: dict[str, dict[str, float]] = {}
+    for method in METHODS:
+        for name in names:
+            values = []
+            for seed in range(SEEDS):
+                record = folder.read(Cell(Subject("benchmark", name, method), seed))
+                if record is not None and record["status"] == "ok":
+                    group = "times" if metric.endswith("_s") else "metrics"
+                    values.append(record[group][metric])
+            if values:
+                found.setdefault(method, {})[name] = float(np.mean(values))
+    return found
+
+
+def summary(results: Path, names: tuple[str, ...], title: str) -> str:
+    """Markdown: every set, means, average ranks, wins, paired tests."""
+    parts = [f"## {title}\n"]
+    for metric, more in COMPARED.items():
+        found = scores(results, names, metric)
+        methods = [m for m in found if all(name in found[m] for name in names)]
+        if len(methods) < 2:
+            parts.append(f"### {metric}\n\nnot run on all sets yet\n")
+            continue
+        signed = {m: {n: v if more else -v for n, v in found[m].items()} for m in methods}
+        rank = ranks(signed)
+        digits = 4 if metric == "log_loss" else 2
+        header = ["", *methods]
+        rows = [[name, *(f"{found[m][name]:.{digits}f}" for m in methods)] for name in names]
+        rows.append(["mean", *(f"{np.mean(list(found[m].values())):.{digits}f}" for m in methods)])
+        rows.append(["average rank", *(f"{rank[m]:.2f}" for m in methods)])
+        wins = []
+        for m in methods:
+            better = sum(signed["NRS"][n] > signed[m][n] for n in names)
+            worse = sum(signed["NRS"][n] < signed[m][n] for n in names)
+            wins.append("" if m == "NRS" else f"{better}/{len(names) - better - worse}/{worse}")
+        rows.append(["NRS wins/ties/loses", *wins])
+        parts.append(f"### {metric}\n\n{text_table(header, rows)}\n")
+        parts.append("Wilcoxon signed-rank tests, Holm-adjusted:\n")
+        for test in wilcoxon_holm(signed):
+            if "NRS" in (test["first"], test["second"]):
+                parts.append(f"- {test['first']} and {test['second']}: p = {test['p_holm']:.3f}")
+        parts.append("")
+    for metric in ("fit_cpu_s", "predict_cpu_s"):
+        found = scores(results, names, metric)
+        medians = {m: np.median(list(v.values())) for m, v in found.items()}
+        shown = ", ".join(f"{m} {value:.2f}" for m, value in medians.items())
+        parts.append(f"Median {metric.split('_')[0]} time, CPU seconds: {shown}.\n")
+    return "\n".join(parts)
+
+
+def show(results: Path, out: Path) -> None:
+    """Write ``<out>.md`` and the critical-difference diagrams."""
+    text = [
+        "# Accuracy at defaults\n",
+        "Made by `python -m benchmarks.accuracy run` and `… show`; see that file for the rules.\n",
+        summary(results, FRESH, "Sets that the recipe was not developed on"),
+        summary(results, DEVELOPMENT, "Sets that it was developed on"),
+    ]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.with_suffix(".md").write_text("\n".join(text), encoding="utf-8")
+    for metric in ("accuracy", "log_loss"):
+        found = scores(results, FRESH, metric)
+        complete = {m: v for m, v in found.items() if all(name in v for name in FRESH)}
+        if len(complete) > 2:
+            sign = 1 if metric == "accuracy" else -1
+            signed = {m: {n: sign * s for n, s in v.items()} for m, v in complete.items()}
+            draw_critical_differences(signed, f"{out}-{metric}.png")
+    print("\n".join(text))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("command", choices=["run", "show"])
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--out", type=Path, default=Path("results/accuracy"))
+    parser.add_argument("--datasets", help="only these, comma-separated")
+    parser.add_argument("--methods", help="only these, comma-separated")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--timeout", type=float, help="seconds for a cell")
+    given = parser.parse_args(arguments)
+    if given.command == "show":
+        show(given.results, given.out)
+        return
+    from nrs.paper.runner import run
+
+    methods = given.methods.split(",") if given.methods else None
+    wanted = given.datasets.split(",") if given.datasets else [*DEVELOPMENT, *FRESH, *REGRESSION]
+    small = [name for name in wanted if name in (*DEVELOPMENT, *REGRESSION, *_SMALL_FRESH)]
+    large = [name for name in wanted if name not in small]
+    for names, trials in ((small, SEEDS), (large, 1)):
+        if names:
+            run(
+                "benchmarks.accuracy:TABLE", given.results, datasets=names, methods=methods,
+                trials=trials, jobs=given.jobs, timeout=given.timeout,
+                on_event=lambda event: print(
+                    f"{event.done}/{event.total} {event.item.path}: {event.outcome.status}",
+                    file=sys.stderr, flush=True,
+                ),
+            )  # fmt: skip
+
+
+# Fresh sets of at most 5,000 training rows, which get all seeds.
+_SMALL_FRESH = ("satimage", "dna", "a1a", "protein-val", "breast-cancer", "fourclass")
+
+if __name__ == "__main__":
+    main()
