@@ -81,7 +81,7 @@ def test_finite_in_every_corner(name, scores, labels, dtype):
         value, gradient = _value_and_gradient(
             name, torch.tensor(scores, dtype=dtype), torch.tensor(labels), mask
         )
-        assert value == value and abs(value) < 1e12
+        assert abs(value) < 1e12
         assert gradient.isfinite().all()
 
 
@@ -98,8 +98,8 @@ def test_descent_finds_the_order(name):
     labels = torch.tensor([[0, 2, 1, 0], [1, 0, 0, 2]])
     generator = torch.Generator().manual_seed(0)
     scores = (0.1 * torch.randn(2, 4, generator=generator)).requires_grad_()
-    optimizer = torch.optim.Adam([scores], lr=0.05)
-    for _ in range(150):
+    optimizer = torch.optim.Adam([scores], lr=0.1)
+    for _ in range(60):
         optimizer.zero_grad()
         LOSSES[name](scores, labels).backward()
         optimizer.step()
@@ -132,7 +132,7 @@ def test_bad_shapes_and_queries_without_documents():
 
 def test_losses_by_name():
     assert find_loss(lambdarank) is lambdarank
-    with pytest.raises(ValueError, match="loss must be .*loss='hinge'"):
+    with pytest.raises(ValueError, match=r"loss must be .*loss='hinge'"):
         find_loss("hinge")
 
 
@@ -140,7 +140,8 @@ def test_lambdarank_weighs_only_the_first_documents():
     scores, labels = torch.tensor([[4.0, 3.0, 2.0, 1.0]]), torch.tensor([[1, 0, 0, 1]])
     _, gradient = _value_and_gradient("lambdarank", scores, labels, None, k=1)
     # The pair of the documents at ranks 2 to 4 does not touch the first place.
-    assert gradient[0, 0] < 0 and gradient[0, 3] == 0
+    assert gradient[0, 0] < 0
+    assert gradient[0, 3] == 0
 
 
 def _value_and_gradient(name, scores, labels, mask, **options):

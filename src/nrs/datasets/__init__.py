@@ -14,6 +14,7 @@ from nrs.datasets.folders import cache_folder, data_folders
 from nrs.datasets.load import get, load
 from nrs.datasets.paper_table import PaperRow, paper_table
 from nrs.datasets.preprocess import paper_preprocess
+from nrs.datasets.readers import Rows, iter_letor, read_letor, write_letor
 from nrs.datasets.splits import folds, random_split
 
 __all__ = [
@@ -24,18 +25,22 @@ __all__ = [
     "DownloadError",
     "Entry",
     "PaperRow",
+    "Rows",
     "Source",
     "cache_folder",
     "data_folders",
     "folds",
     "get",
     "info",
+    "iter_letor",
     "load",
     "names",
     "paper_preprocess",
     "paper_table",
     "random_split",
+    "read_letor",
     "read_npz",
     "save_npz",
     "variants_of",
+    "write_letor",
 ]

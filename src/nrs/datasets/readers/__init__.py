@@ -9,7 +9,7 @@ from typing import Any
 from nrs.datasets.readers.arff import read_arff
 from nrs.datasets.readers.cifar import read_cifar
 from nrs.datasets.readers.hdf5 import read_hdf5
-from nrs.datasets.readers.letor import read_letor
+from nrs.datasets.readers.letor import iter_letor, read_letor, write_letor
 from nrs.datasets.readers.libsvm import read_libsvm
 from nrs.datasets.readers.matlab import read_matlab
 from nrs.datasets.readers.rows import Rows
@@ -45,6 +45,7 @@ __all__ = [
     "READERS",
     "SPARSE",
     "Rows",
+    "iter_letor",
     "read",
     "read_arff",
     "read_cifar",
@@ -53,4 +54,5 @@ __all__ = [
     "read_libsvm",
     "read_matlab",
     "read_table",
+    "write_letor",
 ]

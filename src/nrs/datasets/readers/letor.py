@@ -1,16 +1,22 @@
-"""LETOR's text for ranking: ``grade qid:query index:value … # comment``."""
+"""LETOR's text for ranking, also SVMlight's with queries: ``grade qid:query index:value …``."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file
 
+from nrs.core.atomic import atomic_write
 from nrs.datasets.archives import open_stream
-from nrs.datasets.errors import ArchiveError
+from nrs.datasets.dataset import Array
+from nrs.datasets.readers.letor_text import MalformedLineError, Pairs, parse_block
 from nrs.datasets.readers.libsvm import whole_numbers
 from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
+
+# Bytes parsed at a time: their numbers stay in the processor's cache.
+_BLOCK = 1 << 17
 
 
 def read_letor(
@@ -33,7 +39,7 @@ def read_letor(
     Raises
     ------
     DatasetFileError
-        If the file is not LETOR text, or a row has no query.
+        If the file is not LETOR text, with the number of the first bad line.
 
     Examples
     --------
@@ -45,15 +51,178 @@ def read_letor(
     >>> rows.X.tolist(), rows.y.tolist(), rows.qid.tolist()
     ([[0.5, 1.0], [0.0, 3.0]], [2, 0], [7, 7])
     """
-    try:
-        with open_stream(path, max_bytes=max_bytes) as file:
-            X, y, qid = load_svmlight_file(
-                file, n_features=n_features, dtype=np.float32, zero_based=False, query_id=True
-            )
-    except ArchiveError:
-        raise
-    except ValueError as error:
-        raise unreadable(path, "LETOR", error) from None
-    if len(qid) != len(y):
-        raise unreadable(path, "LETOR", f"{len(y)} rows have {len(qid)} queries (qid:…)")
-    return Rows(X.toarray(), whole_numbers(y), np.asarray(qid, np.int64))
+    parts = list(iter_letor(path, n_features=n_features, max_bytes=max_bytes))
+    if not parts:
+        raise unreadable(path, "LETOR", "it has no rows")
+    # Without a given width the last part is the widest.
+    whole = _join(parts, parts[-1].X.shape[1])
+    return whole._replace(y=whole_numbers(whole.y))
+
+
+def iter_letor(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    rows: int = 8192,
+    max_bytes: int = MAX_BYTES,
+) -> Iterator[Rows]:
+    """Read a LETOR file in parts of whole queries, in memory that does not grow with the file.
+
+    Parameters
+    ----------
+    path : path
+        The file; gzip, bzip2 and xz are unpacked on the way.
+    n_features : int, optional
+        Width of X; the largest index so far if not given, which may grow from part to part.
+    rows : int, default=8192
+        A part ends with the first query after so many rows.
+
+    Yields
+    ------
+    Rows
+        X (n, width) float32; y (n,) grades as float64; qid (n,).
+
+    Raises
+    ------
+    DatasetFileError
+        If a line is not LETOR text or has an index beyond `n_features`, with its number.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "train.txt"
+    ...     _ = path.write_text("2 qid:7 1:1\\n0 qid:7 2:3\\n1 qid:8 1:2\\n")
+    ...     [part.y.tolist() for part in iter_letor(path, n_features=2, rows=1)]
+    [[2.0, 0.0], [1.0]]
+    """
+    width = n_features or 0
+    held: list[Rows] = []
+    n_held, line = 0, 0
+    with open_stream(path, max_bytes=max_bytes) as file:
+        for block in _blocks(file):
+            try:
+                pairs = parse_block(block)
+            except MalformedLineError as error:
+                number = line + error.line + 1
+                raise unreadable(path, "LETOR", f"line {number}: {error}") from None
+            widest = int(pairs.columns.max(initial=0))
+            if n_features is not None and widest > n_features:
+                number = line + _line_of(block, pairs, n_features) + 1
+                raise unreadable(
+                    path, "LETOR", f"line {number}: index {widest} is beyond {n_features} features"
+                )
+            width = max(width, widest)
+            line += block.count(b"\n")
+            held.append(Rows(pairs.dense(width), pairs.labels, pairs.qids))
+            n_held += len(pairs.labels)
+            if n_held > rows:
+                whole, rest = _split_at_query(_join(held, width))
+                held, n_held = [rest], len(rest.y)
+                if len(whole.y):
+                    yield whole
+    if n_held:
+        yield _join(held, width)
+
+
+def write_letor(
+    path: str | os.PathLike[str],
+    rows: Rows | Iterable[Rows],
+    *,
+    zeros: bool = False,
+    comments: Iterable[str] | None = None,
+) -> None:
+    """Write rows with queries as LETOR text, atomically.
+
+    Values are written so that they are read back as the same float32.
+
+    Parameters
+    ----------
+    path : path
+    rows : Rows, or an iterable of Rows
+        The latter for files larger than memory.
+    zeros : bool, default=False
+        Whether zeros are written too.
+    comments : iterable of str, optional
+        One a row, written after ``#``.
+
+    Raises
+    ------
+    ValueError
+        If rows have no queries, or X, y and qid differ in length.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "two.txt"
+    ...     write_letor(path, Rows(np.array([[0.5, 0]]), np.array([2]), np.array([7])))
+    ...     path.read_text()
+    '2 qid:7 1:0.5\\n'
+    """
+    parts: Iterable[Rows] = [rows] if isinstance(rows, Rows) else rows
+    notes = None if comments is None else iter(comments)
+    with atomic_write(path) as file:
+        for X, y, qid in parts:
+            if qid is None or not len(X) == len(y) == len(qid):
+                lengths = f"{len(X)}, {len(y)} and {'none' if qid is None else len(qid)}"
+                raise ValueError(
+                    f"X, y and qid must have as many rows each, however: {lengths}; give the "
+                    "query of each row"
+                )
+            for x, label, query in zip(np.asarray(X, np.float32), y, qid, strict=True):
+                kept = np.arange(len(x)) if zeros else np.flatnonzero(x)
+                words = x[kept].astype(str).tolist()
+                pairs = (
+                    f"{i}:{_short(w)}" for i, w in zip((kept + 1).tolist(), words, strict=True)
+                )
+                note = "" if notes is None else f" # {next(notes)}".replace("\n", " ")
+                text = " ".join([_short(str(label)), f"qid:{query}", *pairs])
+                file.write(f"{text}{note}\n".encode())
+
+
+def _short(number: str) -> str:
+    return number.removesuffix(".0")
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Whole lines of a file, about `_BLOCK` bytes at a time."""
+    pieces: list[bytes] = []
+    while piece := file.read(_BLOCK):
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*pieces, piece[:cut]])
+            pieces = [piece[cut:]]
+        else:
+            pieces.append(piece)
+    if any(pieces):
+        yield b"".join(pieces)
+
+
+def _line_of(block: bytes, pairs: Pairs, n_features: int) -> int:
+    """The line of a block, blank ones counted, that holds the first index beyond the width."""
+    pair = int(np.argmax(pairs.columns > n_features))
+    row = int(np.searchsorted(np.cumsum(pairs.counts), pair, side="right"))
+    filled = [n for n, line in enumerate(block.split(b"\n")) if line.split(b"#", 1)[0].strip()]
+    return filled[row]
+
+
+def _join(parts: list[Rows], width: int) -> Rows:
+    """One part of several, all as wide as the last may be."""
+    X: Array = np.zeros((sum(len(part.y) for part in parts), width), np.float32)
+    at = 0
+    for part in parts:
+        X[at : at + len(part.y), : part.X.shape[1]] = part.X
+        at += len(part.y)
+    qids = [part.qid for part in parts if part.qid is not None]
+    return Rows(X, np.concatenate([part.y for part in parts]), np.concatenate(qids))
+
+
+def _split_at_query(rows: Rows) -> tuple[Rows, Rows]:
+    """All whole queries, and the rows of the last, which may go on."""
+    X, y, qid = rows
+    assert qid is not None
+    changes = np.flatnonzero(qid[1:] != qid[:-1])
+    row = int(changes[-1]) + 1 if len(changes) else 0
+    # A copy, so that the rows given away are not kept by those held back.
+    return Rows(X[:row], y[:row], qid[:row]), Rows(X[row:].copy(), y[row:].copy(), qid[row:].copy())

@@ -1,0 +1,278 @@
+"""LETOR's text to numbers, a block of lines at a time, without a loop over lines or tokens.
+
+Every byte gets the number that the eight digits ending at it spell, by three doublings
+(1 → 2 → 4 → 8 digits); a token's value is then that number at its last byte, modulo ten to its
+length. A decimal point counts as a digit 0 and is taken out again. So a block costs a fixed number
+of passes over its bytes and a few over its tokens. What does not look like digits (exponents,
+infinities, typing errors) is given to Python's `float`, one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from nrs.datasets.dataset import Array
+
+_COMMENT = re.compile(rb"#[^\n]*")
+# Bytes before a block, so that no token begins too near to the start.
+_MARGIN = 16
+_POWERS = 10 ** np.arange(9, dtype=np.uint32)
+# Digits of which every number is exact in float64.
+_MOST_DIGITS = 15
+_NO_POINT = 64
+
+
+class MalformedLineError(ValueError):
+    """A line that is not LETOR text; `line` counts from 0 within its block."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(what)
+        self.line = line
+
+
+class Pairs(NamedTuple):
+    """The numbers of a block of lines.
+
+    labels, qids : (n_lines,) float64 and int64
+    counts : (n_lines,) how many pairs each has.
+    columns, values : (n_pairs,) index from 1 and float64 value of each pair, line by line.
+        The first pair of a line is its query, with index 0.
+    """
+
+    labels: Array
+    qids: Array
+    counts: Array
+    columns: Array
+    values: Array
+
+    def dense(self, width: int) -> Array:
+        """The features as (n_lines, width) float32; no index may be beyond the width.
+
+        Examples
+        --------
+        >>> parse_block(b"2 qid:7 1:0.5 3:-1").dense(3).tolist()
+        [[0.5, 0.0, -1.0]]
+        """
+        n = len(self.labels)
+        # The queries go into a column of their own, which is then left out.
+        X: Array = np.zeros((n, width + 1), np.float32)
+        begin = np.repeat(np.arange(n) * (width + 1), self.counts)
+        X.reshape(-1)[begin + self.columns] = self.values
+        return X[:, 1:]
+
+
+def parse_block(block: bytes) -> Pairs:
+    """Read whole lines ``label qid:query index:value … # comment``; blank lines are passed over.
+
+    Raises
+    ------
+    MalformedLineError
+        At the first line that is not of this form.
+
+    Examples
+    --------
+    >>> pairs = parse_block(b"2 qid:7 1:0.5 3:-1e1 # note\\n\\n0 qid:7 2:12\\n")
+    >>> pairs.labels.tolist(), pairs.qids.tolist()
+    ([2.0, 0.0], [7, 7])
+    >>> pairs.columns.tolist(), pairs.values.tolist()
+    ([0, 1, 3, 0, 2], [7.0, 0.5, -10.0, 7.0, 12.0])
+    """
+    text = _Text(block)
+    starts, ends = text.tokens()
+    first = text.first_of_lines(starts)
+    n_lines = len(first)
+    inner = np.ones(len(starts), dtype=bool)
+    inner[first] = False
+    label_starts, label_ends = starts[first], ends[first]
+    starts, ends = starts[inner], ends[inner]
+    colons = text.colons()
+    if len(colons) != len(starts) or not ((starts < colons) & (colons < ends - 1)).all():
+        raise _explain(block)
+    # The first pair of each line is its query.
+    queries = first - np.arange(n_lines)
+    counts = np.diff(np.append(queries, len(colons)))
+    if n_lines and (counts.min() < 1 or not text.spell_qid(starts[queries], colons[queries])):
+        raise _explain(block)
+    columns = text.integers(starts, colons)
+    values, digits = text.numbers(colons + 1, ends)
+    labels, label_digits = text.numbers(label_starts, label_ends)
+    # Every token has no more digits than it must have; so if the sums agree, all are right.
+    other_digits = int(label_digits.sum() + (colons - starts).sum()) - 3 * n_lines
+    if int(digits.sum()) + other_digits != text.n_digits:
+        text.read_exponents(colons, ends, values, digits)
+        if int(digits.sum()) + other_digits != text.n_digits:
+            starts[queries] = colons[queries]
+            if not text.all_digits(starts, colons):
+                raise _explain(block)
+            text.read_others(colons + 1, ends, digits, values, block)
+            text.read_others(label_starts, label_ends, label_digits, labels, block)
+    qids = values[queries]
+    columns[queries] = 0
+    if np.count_nonzero(columns) != len(columns) - n_lines or (qids != np.floor(qids)).any():
+        raise _explain(block)
+    return Pairs(labels, qids.astype(np.int64), counts, columns, values)
+
+
+class _Text:
+    """A block of lines, its comments blanked, with the numbers that end at each byte."""
+
+    def __init__(self, block: bytes) -> None:
+        if b"#" in block:
+            block = _COMMENT.sub(b"", block)
+        self.signed = b"-" in block or b"+" in block
+        self.content = b"\n" * _MARGIN + block + b"\n"
+        self.bytes = np.frombuffer(self.content, dtype=np.uint8)
+        one = self.bytes - np.uint8(ord("0"))
+        self.is_digit = one < 10
+        self.n_digits = int(np.count_nonzero(self.is_digit))
+        one *= self.is_digit
+        two = one.copy()
+        two[1:] += one[:-1] * np.uint8(10)
+        four = two.astype(np.uint16)
+        four[2:] += two[:-2] * np.uint16(100)
+        self.eight = four.astype(np.uint32)
+        self.eight[4:] += four[:-4] * np.uint32(10_000)
+        # Bytes back to the nearest decimal point, up to 15.
+        point = (self.bytes != ord(".")).astype(np.uint8)
+        point *= np.uint8(_NO_POINT)
+        for step in (1, 2, 4, 8):
+            np.minimum(point[step:], point[:-step] + np.uint8(step), out=point[step:])
+        self.point = point
+
+    def tokens(self) -> tuple[Array, Array]:
+        """Where each token begins and ends (the byte after it)."""
+        spaces = np.flatnonzero(self.bytes[_MARGIN - 1 :] <= ord(" ")) + (_MARGIN - 1)
+        starts, ends = spaces[:-1] + 1, spaces[1:]
+        filled = starts < ends
+        return (starts, ends) if filled.all() else (starts[filled], ends[filled])
+
+    def first_of_lines(self, starts: Array) -> Array:
+        """The number of the first token of each line that has any."""
+        breaks = np.flatnonzero(self.bytes[_MARGIN - 1 :] == ord("\n")) + (_MARGIN - 1)
+        first = np.searchsorted(starts, breaks)
+        return first[:-1][first[:-1] < first[1:]]
+
+    def colons(self) -> Array:
+        return np.flatnonzero(self.bytes == ord(":"))
+
+    def spell_qid(self, starts: Array, ends: Array) -> bool:
+        """Whether each of these tokens is ``qid``."""
+        if not (ends - starts == 3).all():
+            return False
+        return all((self.bytes[starts + k] == byte).all() for k, byte in enumerate(b"qid"))
+
+    def integers(self, starts: Array, ends: Array) -> Array:
+        """The number that at most eight digits spell; of more, that of the last."""
+        digits = np.minimum(ends - starts, 8)
+        return (self.eight[ends - 1] % _POWERS[digits]).astype(np.int64)
+
+    def numbers(self, starts: Array, ends: Array) -> tuple[Array, Array]:
+        """Decimal numbers as float64, and how many digits each must have to be right."""
+        length = ends - starts
+        last = ends - 1
+        value = (self.eight[last] % _POWERS.take(np.minimum(length, 8))).astype(np.float64)
+        long = np.flatnonzero(length > 8)
+        if len(long):
+            more = np.minimum(length[long] - 8, 8)
+            value[long] += 1e8 * (self.eight[last[long] - 8] % _POWERS[more])
+        point = self.point[last]
+        has_point = point < length
+        place = np.where(has_point, point, np.uint8(_NONE))
+        # "12.5" was read as 1205: the whole part stands one place too far left.
+        whole = np.floor(value * _WHOLE.take(place) + 0.05)
+        value -= whole * _EXCESS.take(place)
+        value /= _SCALE.take(place)
+        digits = length - has_point
+        if self.signed:
+            sign = self.bytes[starts]
+            negative = sign == ord("-")
+            np.negative(value, out=value, where=negative)
+            digits -= negative | (sign == ord("+"))
+        # Longer ones are not exact, and shorter ones no number: they never have so many.
+        digits[(length > _MOST_DIGITS) | (digits < 1)] = -1
+        return value, digits
+
+    def all_digits(self, starts: Array, ends: Array) -> bool:
+        """Whether the tokens consist of at most eight digits each."""
+        length = ends - starts
+        return bool((self._count(starts, ends) == length).all() and (length <= 8).all())
+
+    def read_exponents(self, colons: Array, ends: Array, values: Array, digits: Array) -> None:
+        """Read again values like ``1.5e-07``, and set how many digits they must have."""
+        marks = np.flatnonzero((self.bytes | 0x20) == ord("e"))
+        pair = np.minimum(np.searchsorted(ends, marks), len(ends) - 1)
+        inside = (marks > colons[pair] + 1) & (marks < ends[pair] - 1)
+        marks, pair = marks[inside], pair[inside]
+        first, last = colons[pair] + 1, ends[pair]
+        mantissa, mantissa_digits = self.numbers(first, marks)
+        exponent, exponent_digits = self.numbers(marks + 1, last)
+        # With a point or absurdly large it is left to Python's float.
+        right = (self.point[last - 1] >= last - marks - 1) & (np.abs(exponent) < 100)
+        right &= (mantissa_digits > 0) & (exponent_digits > 0)
+        values[pair[right]] = mantissa[right] * 10.0 ** exponent[right]
+        digits[pair] = np.where(right, mantissa_digits + exponent_digits, -1)
+
+    def read_others(
+        self, starts: Array, ends: Array, digits: Array, values: Array, block: bytes
+    ) -> None:
+        """Read one by one the tokens that are no plain decimals: infinities, long ones, errors."""
+        for token in np.flatnonzero(self._count(starts, ends) != digits).tolist():
+            number = _float(self.content[starts[token] : ends[token]])
+            if number is None:
+                raise _explain(block)
+            values[token] = number
+
+    def _count(self, starts: Array, ends: Array) -> Array:
+        """Number of digits in each token."""
+        before = np.cumsum(self.is_digit, dtype=np.int32)
+        return before[ends - 1] - before[starts - 1]
+
+
+# By the bytes after a decimal point, and last for numbers without one: what turns the number read
+# with the point as a digit into its whole part, the excess of that, and the scale.
+_NONE = 16
+_WHOLE = np.append(10.0 ** -(np.arange(_NONE) + 1), 0.0)
+_EXCESS = np.append(9.0 * 10.0 ** np.arange(_NONE), 0.0)
+_SCALE = np.append(10.0 ** np.arange(_NONE), 1.0)
+
+
+def _float(token: bytes) -> float | None:
+    try:
+        return None if b"_" in token else float(token)
+    except ValueError:
+        return None
+
+
+def _explain(block: bytes) -> MalformedLineError:
+    """Find the first bad line of a block that could not be read, and say what is wrong."""
+    for number, line in enumerate(block.split(b"\n")):
+        tokens = line.split(b"#", 1)[0].split()
+        if tokens:
+            problem = _problem(tokens)
+            if problem:
+                return MalformedLineError(number, problem)
+    return MalformedLineError(0, "the block cannot be read")
+
+
+def _problem(tokens: list[bytes]) -> str | None:
+    if _float(tokens[0]) is None:
+        return f"the label {_shown(tokens[0])} is not a number"
+    if len(tokens) < 2 or not tokens[1].startswith(b"qid:"):
+        return "there is no query (qid:…) after the label"
+    query = _float(tokens[1][4:])
+    if query is None or query != query // 1 or not abs(query) < 2**53:
+        return f"the query {_shown(tokens[1])} is not a whole number"
+    for token in tokens[2:]:
+        index, colon, value = token.partition(b":")
+        if not colon or not index.isdigit() or len(index) > 8 or _float(value) is None:
+            return f"{_shown(token)} is not a pair index:value"
+        if int(index) == 0:
+            return f"{_shown(token)} has index 0, and indices begin with 1"
+    return None
+
+
+def _shown(token: bytes) -> str:
+    return repr(token[:40].decode("utf-8", "replace"))
