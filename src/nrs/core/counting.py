@@ -47,6 +47,9 @@ def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
 def count(module: nn.Module, *inputs: Tensor) -> Counts:
     """Run `module` once on `inputs` in eval mode and count what its layers do.
 
+    A layer of another kind tells by itself: ``counted(x, output, *further_inputs)`` gives its
+    multiply-adds and its FLOPs as the paper counts them.
+
     Examples
     --------
     >>> count(nn.Linear(10, 4), torch.randn(1, 10))
@@ -63,7 +66,15 @@ def count(module: nn.Module, *inputs: Tensor) -> Counts:
 
         return add
 
+    def own(layer: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        macs, flops = layer.counted(args[0], output, *args[1:])  # type: ignore[operator]
+        totals["macs"] += macs
+        totals["paper_flops"] += flops
+
     for layer in _leaves(module):
+        if hasattr(layer, "counted"):
+            handles.append(layer.register_forward_hook(own))
+            continue
         for kind, rule in _RULES:
             if isinstance(layer, kind):
                 handles.append(layer.register_forward_hook(hook(rule)))
@@ -83,7 +94,7 @@ def count(module: nn.Module, *inputs: Tensor) -> Counts:
 
 def _leaves(module: nn.Module) -> list[nn.Module]:
     """Modules in order, without the insides of those that have a rule of their own."""
-    if isinstance(module, _WHOLE):
+    if isinstance(module, _WHOLE) or hasattr(module, "counted"):
         return [module]
     return [module, *(leaf for child in module.children() for leaf in _leaves(child))]
 
