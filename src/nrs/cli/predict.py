@@ -90,6 +90,8 @@ def _listed(rows: list[dict[str, Any]]) -> str:
         lines += [
             f"  {100 * entry['probability']:6.2f} %  {entry['label']}" for entry in row["top"]
         ]
+        if "picture" in row:
+            lines.append(f"  critical points in {row['picture']}")
     return "\n".join(lines) + "\n"
 
 

@@ -37,3 +37,22 @@ def vision(
     outcome = run(config, out, overrides=changes or [], verbose=0 if quiet else 2)
     if outcome.is_writer and not quiet:
         typer.echo(outcome.summary())
+
+
+@train.command()
+@refusals
+def points(
+    config: Config,
+    out: Out = Path("run"),
+    changes: Sets = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train an encoder of point clouds; the same command again goes on where it was.
+
+    Several devices or processes: torchrun --nproc-per-node 4 -m nrs train points --config …
+    """
+    from nrs.points.train import run
+
+    outcome = run(config, out, overrides=changes or [], verbose=0 if quiet else 2)
+    if outcome.is_writer and not quiet:
+        typer.echo(outcome.summary())
