@@ -1,7 +1,7 @@
 """How a cell of the point-cloud table is measured (paper, Section 4.3.4).
 
-Accuracy: train on the whole training part with settings that were chosen on a held-out tenth of
-it, and give the last epoch's accuracy on the test part. Cost: parameters, FLOPs and the time of
+Accuracy: train on the whole training part with fixed settings, and give the last epoch's accuracy
+on the test part. Cost: parameters, FLOPs and the time of
 one cloud, which need no data.
 """
 
