@@ -7,6 +7,10 @@ autocast says: squares, roots and inverse traces do not fit into half precision.
 
 from __future__ import annotations
 
+import contextlib
+import math
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -48,7 +52,9 @@ class _SecondOrderPool(nn.Module):
             )
         if self.reduce is not None:
             x = self.reduction(x)
-        with torch.autocast(x.device.type, enabled=False):
+        # Tensors without numbers (meta) know no autocast.
+        plain = contextlib.nullcontext() if x.is_meta else _no_autocast(x)
+        with plain:
             columns = x.flatten(2)
             if columns.dtype in (torch.float16, torch.bfloat16):
                 columns = columns.float()
@@ -87,6 +93,11 @@ class BilinearPool(_SecondOrderPool):
     ) -> None:
         super().__init__(channels, reduce, device, dtype)
         self.out_features = self.width**2
+
+    def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
+        """Multiply-adds and the paper's FLOPs of the product, for `nrs.core.count`."""
+        work = x.shape[0] * self.width**2 * x.shape[2] * x.shape[3]
+        return work, work
 
     def _pool(self, x: Tensor) -> Tensor:
         products = torch.bmm(x, x.transpose(1, 2)) / x.shape[2]
@@ -139,6 +150,17 @@ class CompactBilinearPool(_SecondOrderPool):
         signs = 2.0 * torch.randint(2, (2, self.width), generator=generator) - 1
         self.register_buffer("buckets", buckets.to(device))
         self.register_buffer("signs", signs.to(device, dtype))
+
+    def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
+        """Multiply-adds and the paper's FLOPs, for `nrs.core.count`.
+
+        Here a sketch is C additions and a transform D·log₂ D multiply-adds a position. The paper's
+        figure is that of two dense (C, D) sketches and four operations an element of the transform.
+        """
+        positions, size = x.shape[0] * x.shape[2] * x.shape[3], self.out_features
+        transform = size * max(1, math.ceil(math.log2(size)))
+        macs = positions * (2 * self.width + 2 * transform + size) + x.shape[0] * transform
+        return macs, positions * size * (2 * self.width + 4)
 
     def _pool(self, x: Tensor) -> Tensor:
         batch, width, positions = x.shape
@@ -199,11 +221,27 @@ class ISqrtCovPool(_SecondOrderPool):
         upper = (rows * self.width + columns).to(device)
         self.register_buffer("upper", upper, persistent=False)
 
+    def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
+        """Multiply-adds and the paper's FLOPs, for `nrs.core.count`.
+
+        Covariance and three products a step, but one in the first and two in the last. The paper's
+        figure (for ResNet-50; for VGG-16 it has the classifier only) centres by another product.
+        """
+        batch, positions, d = x.shape[0], x.shape[2] * x.shape[3], self.width
+        products = max(1, 3 * self.iterations - 3)
+        macs = batch * (d * d * positions + products * d**3)
+        return macs, macs + batch * d * positions**2
+
     def _pool(self, x: Tensor) -> Tensor:
         centred = x - x.mean(2, keepdim=True)
         covariance = torch.bmm(centred, centred.transpose(1, 2)) / x.shape[2]
         root = newton_schulz_root(covariance, self.iterations)
         return root.flatten(1).index_select(1, self.upper)
+
+
+def _no_autocast(x: Tensor) -> contextlib.AbstractContextManager[Any]:
+    context: contextlib.AbstractContextManager[Any] = torch.autocast(x.device.type, enabled=False)
+    return context
 
 
 def signed_root(x: Tensor) -> Tensor:
