@@ -1,4 +1,4 @@
-"""ResNet-20, SE-ResNet-20 and SE+NRS on a fifth of CIFAR-10 for a few epochs: what a CPU can do.
+"""ResNet-20, SE-ResNet-20 and SE+NRS on a tenth of CIFAR-10 for a few epochs: what a CPU can do.
 
 nrs paper run cifar10_small
 """
@@ -9,7 +9,7 @@ from nrs.paper.pictures import curve_figure, measure_recipe, tiny_recipe
 from nrs.paper.table import Cell, Found, Measured, Printed, Subject, Table
 
 EXCITE = {"ResNet-20": "none", "SE-ResNet-20": "se", "SE-ResNet-20+NRS": "nrs"}
-EPOCHS, PICTURES = 4, 10_000
+EPOCHS, PICTURES = 5, 5_000
 COLUMNS = {"accuracy": "accuracy", "params_m": "params_m", "minutes": "minutes"}
 RECIPE = "cifar-resnet20"
 
