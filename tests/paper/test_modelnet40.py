@@ -9,7 +9,7 @@ from nrs.paper.cloud_plan import METHODS
 from nrs.paper.modelnet40 import MODELNET40, PLAN, PUBLISHED, SHORT
 from nrs.paper.printed import reported
 from nrs.paper.select import cells_of
-from nrs.paper.small_clouds import SMALL_CLOUDS, small_clouds
+from nrs.paper.small_clouds import NAME, SMALL_CLOUDS, tiny
 from nrs.paper.table import Cell, NotHereError, Subject
 
 COUNTS = {
@@ -44,15 +44,14 @@ def test_absent_data_is_told():
     plan = replace(PLAN, load=lambda name: f"no {name}")
     with pytest.raises(NotHereError, match="no ModelNet40"):
         plan.measure(Cell(Subject("modelnet40", "ModelNet40", "PointNet"), 0), {})
-    unknown = Subject("modelnet40", "made-up clouds", "PointNet")
+    unknown = Subject("modelnet40", NAME, "PointNet")
     with pytest.raises(NotHereError, match="no settings were chosen for pointnet"):
         replace(SMALL_CLOUDS, recipes={}).measure(Cell(unknown, 0), {})
 
 
 def test_a_trial_is_repeatable_and_tells_its_settings():
-    subject = small_clouds(Subject("modelnet40", "ModelNet40", "PointNet+NRS"))
-    first = SMALL_CLOUDS.measure(Cell(subject, 1), {})
-    again = SMALL_CLOUDS.measure(Cell(subject, 1), {})
+    subject = Subject("modelnet40", "ModelNet40", "PointNet+NRS")
+    first, again = tiny(Cell(subject, 1)), tiny(Cell(subject, 1))
     assert first.settings == again.settings
     assert first.metrics == again.metrics
     assert first.settings["subspace"] == {"n_mul": 1, "n_per": 32}

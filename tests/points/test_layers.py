@@ -79,7 +79,7 @@ def test_the_gradient_of_a_pooled_layer_by_differences():
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("slope", [0.2, 0.0])
 def test_an_edge_convolution_is_its_definition(training, slope):
-    mine = randomised(EdgeConv(4, 6, slope=slope)).train(training)
+    mine = randomised(EdgeConv(4, 6, k=5, slope=slope)).train(training)
     other = copy.deepcopy(mine)
     x = torch.randn(3, 10, 4, dtype=torch.float64, requires_grad=True)
     y = x.detach().clone().requires_grad_()
@@ -90,7 +90,7 @@ def test_an_edge_convolution_is_its_definition(training, slope):
 def test_other_normalisations_take_the_plain_way():
     for layer, inputs in (
         (PooledLayer(5, 7), [torch.randn(4, 9, 5)]),
-        (EdgeConv(5, 7), [torch.randn(4, 9, 5), torch.randint(9, (4, 9, 3))]),
+        (EdgeConv(5, 7, k=3), [torch.randn(4, 9, 5), torch.randint(9, (4, 9, 3))]),
     ):
         layer.norm.momentum = None  # a cumulative average
         layer(*inputs)
@@ -104,7 +104,7 @@ def test_lower_precision_trains():
     for layer, inputs in (
         (PooledLayer(5, 7), [torch.randn(4, 9, 5)]),
         (SharedLayer(5, 7), [torch.randn(4, 9, 5)]),
-        (EdgeConv(5, 7), [torch.randn(4, 9, 5), torch.randint(9, (4, 9, 3))]),
+        (EdgeConv(5, 7, k=3), [torch.randn(4, 9, 5), torch.randint(9, (4, 9, 3))]),
     ):
         exact = copy.deepcopy(layer)(*inputs)
         with torch.autocast("cpu", dtype=torch.bfloat16):

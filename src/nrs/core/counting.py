@@ -5,6 +5,9 @@
   convolution counts its multiply-adds, plus one an output element if biased; BatchNorm 4 an
   element; Linear 2·in·out with bias, (2·in − 1)·out without; adaptive average pooling (H·W + 1)·C;
   AvgPool2d(k) (k + 1) an output element; ReLU, sigmoid, max pooling and functional calls nothing.
+
+A module that works outside of its layers tells so itself, by a method ``own_work(x, output)`` that
+gives both numbers; they are added to those of its layers.
 """
 
 from __future__ import annotations
@@ -47,9 +50,6 @@ def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
 def count(module: nn.Module, *inputs: Tensor) -> Counts:
     """Run `module` once on `inputs` in eval mode and count what its layers do.
 
-    A layer of another kind tells by itself: ``counted(x, output, *further_inputs)`` gives its
-    multiply-adds and its FLOPs as the paper counts them.
-
     Examples
     --------
     >>> count(nn.Linear(10, 4), torch.randn(1, 10))
@@ -66,19 +66,14 @@ def count(module: nn.Module, *inputs: Tensor) -> Counts:
 
         return add
 
-    def own(layer: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
-        macs, flops = layer.counted(args[0], output, *args[1:])  # type: ignore[operator]
-        totals["macs"] += macs
-        totals["paper_flops"] += flops
-
     for layer in _leaves(module):
-        if hasattr(layer, "counted"):
-            handles.append(layer.register_forward_hook(own))
-            continue
         for kind, rule in _RULES:
             if isinstance(layer, kind):
                 handles.append(layer.register_forward_hook(hook(rule)))
                 break
+        else:
+            if hasattr(layer, "own_work"):
+                handles.append(layer.register_forward_hook(hook(_own_work)))
     modes = {layer: layer.training for layer in module.modules()}
     try:
         module.eval()
@@ -94,9 +89,14 @@ def count(module: nn.Module, *inputs: Tensor) -> Counts:
 
 def _leaves(module: nn.Module) -> list[nn.Module]:
     """Modules in order, without the insides of those that have a rule of their own."""
-    if isinstance(module, _WHOLE) or hasattr(module, "counted"):
+    if isinstance(module, _WHOLE):
         return [module]
     return [module, *(leaf for child in module.children() for leaf in _leaves(child))]
+
+
+def _own_work(layer: Any, x: Tensor, output: Tensor) -> tuple[int, int]:
+    macs, flops = layer.own_work(x, output)
+    return macs, flops
 
 
 def _convolution(layer: _ConvNd, x: Tensor, output: Tensor) -> tuple[int, int]:

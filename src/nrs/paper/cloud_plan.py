@@ -38,6 +38,15 @@ METHODS: Mapping[str, tuple[str, bool]] = {
 }
 
 
+@functools.lru_cache(maxsize=2)
+def load_or_reason(dataset: str) -> Dataset | str:
+    """Load a dataset of the catalog, or tell why it is not here."""
+    try:
+        return load(dataset)
+    except (DatasetNotFoundError, ModuleNotFoundError) as error:
+        return str(error)
+
+
 @dataclass(frozen=True)
 class CloudRecipe:
     """How an encoder is trained, the same with NRS and without.
@@ -72,7 +81,7 @@ class CloudPlan:
     """
 
     recipes: Mapping[str, Mapping[str, CloudRecipe]]
-    load: Callable[[str], Dataset | str] = field(default_factory=lambda: load_or_reason)
+    load: Callable[[str], Dataset | str] = load_or_reason
     cost_points: int = 1024
     cost_repeats: int = 15
 
@@ -83,28 +92,43 @@ class CloudPlan:
         return self._accuracy(cell)
 
     def _cost(self, cell: Cell) -> Measured:
-        """Parameters, FLOPs, and the time of a batch of one cloud in evaluation mode."""
-        torch.manual_seed(cell.seed)
+        """Parameters, FLOPs, and the time of a batch of one cloud in evaluation mode.
+
+        The network without NRS takes turns with it, so that the machine's other work hits both.
+        """
         name, nrs = METHODS[cell.subject.method]
-        model = create(name, 40, subspace=PAPER_SUBSPACE[name] if nrs else None).eval()
+        networks = {}
+        for side, subspace in (("base", None), ("model", PAPER_SUBSPACE[name] if nrs else None)):
+            torch.manual_seed(cell.seed)
+            networks[side] = create(name, 40, subspace=subspace).eval()
         generator = torch.Generator().manual_seed(cell.seed)
-        x = torch.rand(1, self.cost_points, model.channels, generator=generator) * 2 - 1
-        counts = count(model, x)
-        times = []
-        with torch.no_grad():
-            for _ in range(self.cost_repeats + 2):
-                begin = time.process_time()
-                model(x)
-                times.append(time.process_time() - begin)
+        channels = networks["model"].channels
+        x = torch.rand(1, self.cost_points, channels, generator=generator) * 2 - 1
+        counts = count(networks["model"], x)
+        times: dict[str, list[float]] = {side: [] for side in networks}
+        with torch.inference_mode():
+            for turn in range(self.cost_repeats + 2):
+                for side, network in networks.items():
+                    begin = time.process_time()
+                    network(x)
+                    if turn >= 2:  # The first ones warm up.
+                        times[side].append(time.process_time() - begin)
+        ratios = [m / b for m, b in zip(times["model"], times["base"], strict=True)]
         metrics = {
             "params_m": counts.parameters / 1e6,
             "flops_m": counts.paper_flops / 1e6,
             "macs_m": counts.macs / 1e6,
-            # The first ones warm up.
-            "cpu_ms": 1e3 * statistics.median(times[2:]),
+            "cpu_ms": 1e3 * statistics.median(times["model"]),
         }
+        if nrs:
+            metrics["ratio"] = statistics.median(ratios)
         return Measured(
-            metrics, settings={"points": self.cost_points, "repeats": self.cost_repeats}
+            metrics,
+            settings={
+                "points": self.cost_points,
+                "turns": self.cost_repeats,
+                "threads": torch.get_num_threads(),
+            },
         )
 
     def _accuracy(self, cell: Cell) -> Measured:
@@ -161,12 +185,3 @@ class CloudPlan:
                 "n_classes": data.n_classes,
             },
         )
-
-
-@functools.lru_cache(maxsize=2)
-def load_or_reason(dataset: str) -> Dataset | str:
-    """Load a dataset of the catalog, or tell why it is not here."""
-    try:
-        return load(dataset)
-    except (DatasetNotFoundError, ModuleNotFoundError) as error:
-        return str(error)

@@ -6,8 +6,11 @@ nrs paper run modelnet40 --datasets ModelNet10-points --trials 3
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nrs.paper.cloud_plan import METHODS, CloudPlan, CloudRecipe
 from nrs.paper.printed import number, reported
+from nrs.paper.small_clouds import tiny
 from nrs.paper.table import Printed, Subject, Table
 from nrs.points import Augmentation
 from nrs.training import TrainSettings
@@ -66,6 +69,7 @@ _NOTES = {
     "params_m": "",
     "flops_m": "the paper's 3D figures count 2 an element for BN where its 2D ones count 4",
     "cpu_ms": _TIME,
+    "ratio": "of the printed milliseconds",
 }
 
 
@@ -111,6 +115,41 @@ def _printed() -> tuple[Printed, ...]:
     return tuple(cells)
 
 
+def cost_cells(columns: Sequence[str], exact: float | None = None) -> tuple[Printed, ...]:
+    """The costs of this table as rows of another, which has those of all domains together.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Of ``params_m, flops_m, macs_m, cpu_ms, ratio`` (time with NRS to time without).
+    exact : float, optional
+        Tolerance of the parameters.
+    """
+    printed = {row["method"]: row for row in reported("modelnet40")}
+    cells = []
+    for method, row in printed.items():
+        for column in columns:
+            base = printed.get(method.removesuffix("+NRS"), row)
+            value = number(row.get(column, ""))
+            if column == "ratio":
+                if base is row:
+                    continue
+                value = round(float(row["cpu_ms"]) / float(base["cpu_ms"]), 4)
+            cells.append(
+                Printed(
+                    f"modelnet40 / {method}",
+                    column,
+                    Subject("modelnet40", PAPER_SET, method, (("what", "cost"),)),
+                    metric=column,
+                    reported=value,
+                    note=_NOTES.get(column, ""),
+                    comparable=column == "params_m",
+                    tolerance=exact if column == "params_m" else None,
+                )
+            )
+    return tuple(cells)
+
+
 MODELNET40 = Table(
     name="modelnet40",
     title="Parameters (M), FLOPs (M), CPU time (ms) and accuracy (%) of point-cloud encoders",
@@ -131,4 +170,5 @@ MODELNET40 = Table(
     measure=PLAN.measure,
     trials=3,
     lower_is_better=frozenset({"params_m", "flops_m", "cpu_ms"}),
+    tiny=tiny,
 )

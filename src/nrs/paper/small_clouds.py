@@ -8,7 +8,7 @@ import numpy as np
 
 from nrs.datasets import Dataset
 from nrs.paper.cloud_plan import METHODS, CloudPlan, CloudRecipe
-from nrs.paper.table import Subject
+from nrs.paper.table import Cell, Measured
 from nrs.points import Augmentation
 from nrs.training import TrainSettings
 
@@ -53,6 +53,6 @@ SMALL_CLOUDS = CloudPlan(
 )
 
 
-def small_clouds(subject: Subject) -> Subject:
-    """The same subject on the made-up clouds."""
-    return replace(subject, dataset=NAME)
+def tiny(cell: Cell) -> Measured:
+    """A trial of the point-cloud table on the made-up clouds."""
+    return SMALL_CLOUDS.measure(replace(cell, subject=replace(cell.subject, dataset=NAME)), {})

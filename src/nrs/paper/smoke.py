@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from nrs.paper.accuracy import PLAN as ACCURACY_PLAN
-from nrs.paper.small_clouds import SMALL_CLOUDS, small_clouds
 from nrs.paper.speed import PLAN as SPEED_PLAN
 from nrs.paper.table import Cell, Found, Measured, Printed, Search, Subject, Table
 from nrs.paper.vector import Plan, task_of
@@ -43,19 +42,10 @@ def _tiny(plan: Plan) -> Plan:
 
 
 _ACCURACY, _SPEED = _tiny(ACCURACY_PLAN), _tiny(SPEED_PLAN)
-# Tables of other data: what takes the place of a subject, and how a small cell is measured.
-_OWN: Mapping[str, tuple[Callable[[Subject], Subject], Callable[[Cell, Found], Measured]]] = {
-    "modelnet40": (small_clouds, SMALL_CLOUDS.measure),
-}
-
-
-def _of(subject: Subject) -> str:
-    """The table that a small subject stands for."""
-    return str(dict(subject.setting)["of"])
 
 
 def _plan(subject: Subject) -> Plan:
-    return _SPEED if _of(subject) == "speed" else _ACCURACY
+    return _SPEED if dict(subject.setting)["of"] == "speed" else _ACCURACY
 
 
 def _inner(subject: Subject) -> Subject:
@@ -64,16 +54,22 @@ def _inner(subject: Subject) -> Subject:
 
 
 def _measure(cell: Cell, found: Found) -> Measured:
-    own = _OWN.get(_of(cell.subject))
-    if own is not None:
-        return own[1](replace(cell, subject=_inner(cell.subject)), found)
+    tiny = _tiny_of(cell.subject)
+    if tiny is not None:
+        return tiny(replace(cell, subject=_inner(cell.subject)))
     return _plan(cell.subject).measure(replace(cell, subject=_inner(cell.subject)), found)
 
 
 def _searches(subject: Subject) -> tuple[Search, ...]:
-    if _of(subject) in _OWN:
+    if _tiny_of(subject) is not None:
         return ()
     return _plan(subject).searches(_inner(subject))
+
+
+def _tiny_of(subject: Subject) -> Callable[[Cell], Measured] | None:
+    from nrs.paper.registry import tables  # which makes this table too
+
+    return tables()[str(dict(subject.setting)["of"])].tiny
 
 
 def _search(search: Search) -> dict[str, Any]:
@@ -84,9 +80,8 @@ def _search(search: Search) -> dict[str, Any]:
 def _small(table: Table, printed: Printed) -> Subject:
     """A subject of a table with its dataset exchanged and its n_mul small."""
     subject = printed.subject
-    if table.name in _OWN:
-        own = _OWN[table.name][0](subject)
-        return replace(own, table="smoke", setting=(("of", table.name), *own.setting))
+    if table.tiny is not None:
+        return replace(subject, table="smoke", setting=(("of", table.name), *subject.setting))
     dataset = NUMBERS if task_of(subject.dataset) == "regression" else CLASSES
     setting: dict[str, Any] = {"of": table.name, **dict(subject.setting)}
     if "n_mul" in setting:
@@ -125,7 +120,8 @@ def smoke_of(tables: Sequence[Table]) -> Table:
         finding="None: it shows that every table runs.",
         protocol=(
             "Every method and kind of setting of every table on the wine and diabetes sets of "
-            "scikit-learn, with 1 or 2 epochs and 5 trees; encoders of clouds on made-up ones."
+            "scikit-learn, with 1 or 2 epochs and 5 trees; networks for "
+            "pictures and clouds on made-up ones."
         ),
         printed=tuple(cells.values()),
         measure=_measure,

@@ -55,10 +55,10 @@ class DGCNN(PointEncoder):
         if k < 1:
             raise ValueError(f"k must be at least 1, however: k={k}")
         self.k = k
-        self.edge1 = EdgeConv(self.channels, 64, slope=SLOPE)
-        self.edge2 = EdgeConv(64, 64, slope=SLOPE)
-        self.edge3 = EdgeConv(64, 128, slope=SLOPE)
-        self.edge4 = EdgeConv(128, 256, slope=SLOPE)
+        self.edge1 = EdgeConv(self.channels, 64, k, slope=SLOPE)
+        self.edge2 = EdgeConv(64, 64, k, slope=SLOPE)
+        self.edge3 = EdgeConv(64, 128, k, slope=SLOPE)
+        self.edge4 = EdgeConv(128, 256, k, slope=SLOPE)
         self.embedding = SharedLayer(512, 1024, bias=False, slope=SLOPE)
         self.head = PointHead(
             2048, num_classes, subspace=subspace, dropout=dropout, slope=SLOPE, bias=(False, True)

@@ -20,19 +20,21 @@ from nrs.points.shared import SharedLayer, check_rows
 class EdgeConv(SharedLayer):
     """max over neighbours j of act(BN(W·[x_j − x_i, x_i])).
 
+    `k` is how many neighbours a point has (all points of a smaller cloud).
+
     **Shape** x ``(B, N, in_features)``, neighbours ``(B, N, k)`` int64, output
     ``(B, N, out_features)``.
 
     Examples
     --------
     >>> neighbours = torch.tensor([[[0, 1], [1, 2], [2, 0]]])
-    >>> EdgeConv(3, 8)(torch.randn(1, 3, 3), neighbours).shape
+    >>> EdgeConv(3, 8, k=2)(torch.randn(1, 3, 3), neighbours).shape
     torch.Size([1, 3, 8])
     """
 
-    def __init__(self, in_features: int, out_features: int, *, slope: float = 0.2) -> None:
+    def __init__(self, in_features: int, out_features: int, k: int, *, slope: float = 0.2) -> None:
         super().__init__(2 * in_features, out_features, bias=False, slope=slope)
-        self.edge_features = in_features
+        self.edge_features, self.k = in_features, k
 
     def forward(self, x: Tensor, neighbours: Tensor) -> Tensor:  # type: ignore[override]
         if self.norm.training and not bias_cancels(self.norm):
@@ -45,9 +47,9 @@ class EdgeConv(SharedLayer):
             h = self._train(rows, index) if self.norm.training else self._evaluate(rows, index)
         return h.view(*x.shape[:2], self.out_features)
 
-    def counted(self, x: Tensor, output: Tensor, neighbours: Tensor) -> tuple[int, int]:  # type: ignore[override]
+    def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
         """Multiply-adds, and FLOPs as the paper counts them, of the map of all edges."""
-        elements = neighbours.numel() * self.out_features
+        elements = output.numel() * min(self.k, x.shape[1])
         return elements * self.in_features, elements * (self.in_features + 4)
 
     def _edges(self, x: Tensor, neighbours: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ class SharedLayer(nn.Module):
         rows = x.reshape(-1, self.in_features)
         return self._layer(rows).view(*x.shape[:-1], self.out_features)
 
-    def counted(self, x: Tensor, output: Tensor) -> tuple[int, int]:
+    def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
         """Multiply-adds, and FLOPs as the paper counts those of a convolution with BN."""
         elements = x.numel() // self.in_features * self.out_features
         macs = elements * self.in_features
@@ -89,8 +89,10 @@ class SharedLayer(nn.Module):
         return torch.relu(h) if self.slope == 0 else F.leaky_relu(h, self.slope)
 
 
-class SharedMap(nn.Linear):
+class SharedMap(nn.Module):
     """A linear map shared by all points, alone; counted as the convolution that it is written as.
+
+    **Shape** input ``(..., in_features)``, output ``(..., out_features)``.
 
     Examples
     --------
@@ -98,10 +100,19 @@ class SharedMap(nn.Linear):
     torch.Size([2, 10, 8])
     """
 
-    def counted(self, x: Tensor, output: Tensor) -> tuple[int, int]:
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(in_features)
+        self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+    def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
         """Multiply-adds, and FLOPs as the paper counts those of a convolution."""
-        macs = output.numel() * self.in_features
-        return macs, macs + (output.numel() if self.bias is not None else 0)
+        macs = output.numel() * x.shape[-1]
+        return macs, macs + output.numel()
 
 
 def shared_layers(*widths: int, bias: bool = True, slope: float = 0.0) -> nn.Sequential:
