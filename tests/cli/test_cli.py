@@ -22,7 +22,7 @@ def _run(*arguments):
     [
         (), ("datasets",), ("paper",), ("datasets", "list"), ("datasets", "info"),
         ("datasets", "get"), ("paper", "list"), ("paper", "run"), ("paper", "show"),
-        ("paper", "report"),
+        ("paper", "report"), ("train",), ("train", "vision"), ("predict",),
     ],
 )  # fmt: skip
 def test_help_of_every_command(arguments):

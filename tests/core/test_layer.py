@@ -303,3 +303,15 @@ def test_bad_arguments_of_the_constructor(arguments, error, message):
 def test_bad_input(x, error, message):
     with pytest.raises(error, match=message):
         NRS(5)(x)
+
+
+@pytest.mark.parametrize(("n_per", "depth", "n_h"), [(1, 1, 3), (4, 1, 3), (4, 2, 5)])
+def test_weights_in_any_memory_format(n_per, depth, n_h):
+    # model.to(memory_format=torch.channels_last) of a CNN reaches the weights of its head.
+    layer = NRS(12, n_mul=2, n_per=n_per, n_h=n_h, depth=depth, seed=0).eval()
+    x = torch.randn(5, 12)
+    expected = layer(x)
+    layer.to(memory_format=torch.channels_last)
+    assert torch.equal(layer(x), expected)
+    assert torch.allclose(layer.fold()(x), expected, atol=1e-6)
+    layer.train()(x).sum().backward()

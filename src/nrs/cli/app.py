@@ -7,16 +7,20 @@ import typer
 from nrs._version import __version__
 from nrs.cli.datasets import datasets
 from nrs.cli.paper import paper
+from nrs.cli.predict import predict
+from nrs.cli.train import train
 
 app = typer.Typer(
     name="nrs",
-    help="Neural Random Subspace: datasets, and the paper's tables as experiments.",
+    help="Neural Random Subspace: train, predict, datasets, and the paper's tables as experiments.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(datasets, name="datasets")
 app.add_typer(paper, name="paper")
+app.add_typer(train, name="train")
+app.command()(predict)
 
 
 def _version(wanted: bool) -> None:

@@ -14,7 +14,15 @@ R = TypeVar("R")
 
 def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
     """Let a command end with exit code 1 and ``error: …`` where the library complains."""
+    return _telling(command, code=1)
 
+
+def refusals(command: Callable[P, R]) -> Callable[P, R]:
+    """Like `clear_errors`, with exit code 2: what was given to the command cannot be used."""
+    return _telling(command, code=2)
+
+
+def _telling(command: Callable[P, R], code: int) -> Callable[P, R]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
@@ -27,6 +35,6 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(130) from None
         except (ValueError, OSError, ImportError) as error:
             typer.echo(f"error: {error}", err=True)
-            raise typer.Exit(1) from None
+            raise typer.Exit(code) from None
 
     return wrapped

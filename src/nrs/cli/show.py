@@ -70,7 +70,7 @@ def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -
 
 def _number(cell: dict[str, Any], kind: str, wide: bool) -> str:
     value, std = cell[kind], cell[f"{kind}_std"]
-    if value is None:
-        return ""
+    if value is None or isinstance(value, str):
+        return value or ""
     digits = 3 if cell["metric"].endswith("_s") and value < 1 else 2
     return f"{value:.{digits}f}" + ("" if std is None or not wide else f"±{std:.{digits}f}")

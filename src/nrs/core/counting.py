@@ -5,6 +5,9 @@
   convolution counts its multiply-adds, plus one an output element if biased; BatchNorm 4 an
   element; Linear 2·in·out with bias, (2·in − 1)·out without; adaptive average pooling (H·W + 1)·C;
   AvgPool2d(k) (k + 1) an output element; ReLU, sigmoid, max pooling and functional calls nothing.
+
+A module that works outside of its layers tells so itself, by a method ``own_work(x, output)`` that
+gives both numbers; they are added to those of its layers.
 """
 
 from __future__ import annotations
@@ -68,6 +71,9 @@ def count(module: nn.Module, *inputs: Tensor) -> Counts:
             if isinstance(layer, kind):
                 handles.append(layer.register_forward_hook(hook(rule)))
                 break
+        else:
+            if hasattr(layer, "own_work"):
+                handles.append(layer.register_forward_hook(hook(_own_work)))
     modes = {layer: layer.training for layer in module.modules()}
     try:
         module.eval()
@@ -86,6 +92,11 @@ def _leaves(module: nn.Module) -> list[nn.Module]:
     if isinstance(module, _WHOLE):
         return [module]
     return [module, *(leaf for child in module.children() for leaf in _leaves(child))]
+
+
+def _own_work(layer: Any, x: Tensor, output: Tensor) -> tuple[int, int]:
+    macs, flops = layer.own_work(x, output)
+    return macs, flops
 
 
 def _convolution(layer: _ConvNd, x: Tensor, output: Tensor) -> tuple[int, int]:

@@ -62,7 +62,7 @@ class FoldedNRS(nn.Module):
         features = in_features
         for number, (index, (weight, bias)) in enumerate(zip(indices, stages, strict=True)):
             n_per = weight.shape[1]
-            kernels = weight.view(self.out_features // n_per, 1, n_per, -1)
+            kernels = weight.reshape(self.out_features // n_per, 1, n_per, -1)
             # The nine windows of the first of two stages share one kernel.
             windows = index.shape[0] // kernels.shape[0]
             kernels = kernels.expand(-1, windows, -1, -1).flatten(0, 1).contiguous()

@@ -238,7 +238,7 @@ class NRS(nn.Module):
         norm: nn.BatchNorm1d | None,
     ) -> Tensor:
         """Map, normalisation, activation of one grouped convolution whose output is one cell."""
-        kernels = weight.view(index.shape[0], self.n_per, index.shape[1])
+        kernels = weight.reshape(index.shape[0], self.n_per, index.shape[1])
         if norm is not None and bias_cancels(norm):
             h = map_rows(rows, index, kernels, None, self.formulation)
             relu = self.activation == "relu"
@@ -251,7 +251,7 @@ class NRS(nn.Module):
         """Depth 2: nine 3×3 windows of the 5×5 cells share one kernel, then a second map."""
         first, second = self._stage_indices()
         groups, n_per = self._groups(), self.n_per
-        kernels = self.weight.view(groups, 1, n_per, -1).expand(-1, 9, -1, -1)
+        kernels = self.weight.reshape(groups, 1, n_per, -1).expand(-1, 9, -1, -1)
         bias = None
         if self.bias is not None:
             bias = self.bias.view(groups, 1, n_per).expand(-1, 9, -1).reshape(-1)

@@ -2,6 +2,7 @@
 
 from nrs.datasets.arrays import read_npz, save_npz
 from nrs.datasets.catalog import info, names, variants_of
+from nrs.datasets.clouds import CloudFolder, read_cloud, read_cloud_folder
 from nrs.datasets.dataset import Dataset
 from nrs.datasets.entry import Entry, Source
 from nrs.datasets.errors import (
@@ -15,15 +16,19 @@ from nrs.datasets.load import get, load
 from nrs.datasets.paper_table import PaperRow, paper_table
 from nrs.datasets.preprocess import paper_preprocess
 from nrs.datasets.readers import Rows, iter_letor, read_letor, write_letor
+from nrs.datasets.readers.mesh import Mesh, read_mesh
 from nrs.datasets.splits import folds, random_split
+from nrs.datasets.surface import sample_surface
 
 __all__ = [
     "ArchiveError",
+    "CloudFolder",
     "Dataset",
     "DatasetFileError",
     "DatasetNotFoundError",
     "DownloadError",
     "Entry",
+    "Mesh",
     "PaperRow",
     "Rows",
     "Source",
@@ -38,8 +43,12 @@ __all__ = [
     "paper_preprocess",
     "paper_table",
     "random_split",
+    "read_cloud",
+    "read_cloud_folder",
     "read_letor",
+    "read_mesh",
     "read_npz",
+    "sample_surface",
     "save_npz",
     "variants_of",
     "write_letor",

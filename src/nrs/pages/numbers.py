@@ -10,7 +10,7 @@ from nrs.pages.tables import Table
 _DEFAULT, _MOST = 2, 4
 
 
-def decimals_of(values: Iterable[float | None]) -> int:
+def decimals_of(values: Iterable[float | str | None]) -> int:
     """Decimals that show every value as it was printed, at most 4; 2 where there are none.
 
     Examples
@@ -21,7 +21,7 @@ def decimals_of(values: Iterable[float | None]) -> int:
     found = [
         len(f"{value:.{_MOST}f}".rstrip("0").partition(".")[2])
         for value in values
-        if value is not None
+        if isinstance(value, (int, float))
     ]
     return max(found, default=_DEFAULT)
 
@@ -53,15 +53,15 @@ def number(value: float, decimals: int) -> str:
     return f"−{text[1:]}" if text.startswith("-") else text
 
 
-def mean_and_std(mean: float, std: float | None, decimals: int) -> str:
-    """A mean with its standard deviation where there is one.
+def mean_and_std(mean: float | str, std: float | None, decimals: int) -> str:
+    """A mean with its standard deviation where there is one; a text as it is.
 
     Examples
     --------
     >>> mean_and_std(91.3, 0.2, 2), mean_and_std(91.3, None, 2)
     ('91.30 ± 0.20', '91.30')
     """
-    text = number(mean, decimals)
+    text = mean if isinstance(mean, str) else number(mean, decimals)
     return text if std is None else f"{text} ± {std:.{decimals}f}"
 
 

@@ -100,7 +100,7 @@ def _series(table: Table, index: int, places: dict[Any, float | str]) -> Series:
     reported, measured = [], []
     for row, x in places.items():
         cell = table.grid.get((row, column))
-        if cell is not None and cell.reported is not None:
+        if cell is not None and isinstance(cell.reported, float):
             reported.append(Value(x, cell.reported, cell.reported_std, cell))
         if cell is not None and cell.measured is not None:
             measured.append(Value(x, cell.measured, cell.measured_std, cell))

@@ -76,7 +76,7 @@ def _cell(table: Table, cell: Cell, decimals: int) -> Html:
     )
 
 
-def _value(mean: float, std: float | None, decimals: int) -> Html:
+def _value(mean: float | str, std: float | None, decimals: int) -> Html:
     text, _, spread = mean_and_std(mean, std, decimals).partition(" ± ")
     return Html(tag("b", text) + (tag("i", f"±{spread}") if spread else ""))
 

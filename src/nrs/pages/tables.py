@@ -29,7 +29,8 @@ class Cell:
 
     row: Any
     column: str
-    reported: float | None
+    reported: float | str | None
+    """A text where the paper prints one, such as 262K; it is shown, not compared."""
     reported_std: float | None
     measured: float | None
     measured_std: float | None
@@ -212,7 +213,7 @@ def _read_cell(
         raise ValueError(
             f"a cell's status is one of {STATUSES} or None, however: {status!r} in table {table!r}"
         )
-    values = {key: _number(given.get(key)) for key in _VALUES}
+    values: dict[str, Any] = {key: _number(given.get(key)) for key in _VALUES}
     reported, measured = values["reported"], values["measured"]
     if measured is not None:
         outcome = "run"
@@ -223,7 +224,8 @@ def _read_cell(
         outcome = status or "not run"
     agreement, excess = Agreement.UNCOMPARED, None
     points = given.get("tolerance", points)
-    if measured is not None and reported is not None and points is not None:
+    comparable = measured is not None and isinstance(reported, float)
+    if comparable and points is not None:
         rule = Tolerance(points, deviations)
         better = bool(given.get("higher_is_better", higher))
         spread = values["reported_std"], values["measured_std"]
@@ -245,10 +247,10 @@ def _read_cell(
 _VALUES = ("reported", "reported_std", "measured", "measured_std")
 
 
-def _number(value: Any) -> float | None:
-    """A finite number, or None: a page has no place for NaN."""
-    if value is None:
-        return None
+def _number(value: Any) -> float | str | None:
+    """A finite number, a text, or None: a page has no place for NaN."""
+    if value is None or isinstance(value, str):
+        return value
     value = float(value)
     return value if math.isfinite(value) else None
 

@@ -135,8 +135,11 @@ def _page_cell(table: Table, cell: dict[str, Any]) -> dict[str, Any]:
         "row": places.get(cell["row"], cell["row"]),
         "higher_is_better": cell["metric"] not in table.lower_is_better,
     }
+    tolerances = {(p.row, p.column): p.tolerance for p in table.printed if p.tolerance is not None}
     if not cell["comparable"]:
         further["tolerance"] = None
+    elif (cell["row"], cell["column"]) in tolerances:
+        further["tolerance"] = tolerances[cell["row"], cell["column"]]
     return cell | further
 
 

@@ -22,12 +22,22 @@ def tables() -> Mapping[str, Table]:
     """
     from nrs.paper.ablation import ABLATION
     from nrs.paper.accuracy import ACCURACY
+    from nrs.paper.birds import CUB100, CUB100_CURVES, CUB100_LOSS
+    from nrs.paper.cifar_small import CIFAR10_CURVES, CIFAR10_LOSS, CIFAR10_SMALL
+    from nrs.paper.counts import COUNTS
+    from nrs.paper.latency import LATENCY
     from nrs.paper.mlp_variants import MLP_VARIANTS
+    from nrs.paper.modelnet40 import MODELNET40
     from nrs.paper.smoke import smoke_of
     from nrs.paper.speed import SPEED
     from nrs.paper.studies import DEPTH, N_H, N_MUL, N_PER
+    from nrs.paper.vision_tables import CIFAR_SE, FINE_GRAINED, IMAGENET_HEAD, IMAGENET_SE
 
-    found = (ACCURACY, MLP_VARIANTS, SPEED, N_MUL, N_PER, N_H, DEPTH, ABLATION)
+    found = (
+        ACCURACY, MLP_VARIANTS, SPEED, N_MUL, N_PER, N_H, DEPTH, ABLATION,
+        FINE_GRAINED, IMAGENET_HEAD, CIFAR_SE, IMAGENET_SE, COUNTS, LATENCY,
+        MODELNET40, CUB100, CUB100_CURVES, CUB100_LOSS, CIFAR10_SMALL, CIFAR10_CURVES, CIFAR10_LOSS,
+    )  # fmt: skip
     smoke = smoke_of(found)
     return MappingProxyType({table.name: table for table in (*found, smoke)})
 

@@ -101,7 +101,7 @@ class Printed:
     metric : str
         Which number of a result it shows.
     reported, reported_std : float or None
-        The paper's values, None where it prints none.
+        The paper's values, None where it prints none; a text is shown, not compared.
     note : str
         What one should know before comparing.
     extra : frozenset of {"dataset", "method"}
@@ -110,17 +110,20 @@ class Printed:
     comparable : bool
         Whether agreement with the reported value means anything: not for times on another
         machine or other data.
+    tolerance : float or None
+        Largest difference from the reported value that agrees; None is the report's usual one.
     """
 
     row: str
     column: str
     subject: Subject
     metric: str = "accuracy"
-    reported: float | None = None
+    reported: float | str | None = None
     reported_std: float | None = None
     note: str = ""
     extra: frozenset[str] = frozenset()
     comparable: bool = True
+    tolerance: float | None = None
 
 
 @dataclass
@@ -191,6 +194,9 @@ class Table:
         The column with which the others are compared by t-tests.
     lower_is_better : frozenset of str
         Metrics of which less is better.
+    tiny : function of Cell, optional
+        A trial in small, for the table ``smoke``: made-up data, seconds. Tables of vector data
+        have none; there the same code runs on small datasets.
     """
 
     name: str
@@ -209,6 +215,7 @@ class Table:
     single_trial: frozenset[str] = frozenset()
     reference: str | None = None
     lower_is_better: frozenset[str] = frozenset({"mse"})
+    tiny: Callable[[Cell], Measured] | None = None
 
     def subjects(self) -> dict[Subject, frozenset[str]]:
         """Everything that is measured, in order, and what of it must be named for that."""

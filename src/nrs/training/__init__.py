@@ -2,9 +2,19 @@
 
 from nrs.training.callbacks import Callback, Progress, TensorBoard, TimeLimit
 from nrs.training.checkpoint import Checkpoint, CheckpointError
-from nrs.training.files import ModelFile, ModelFileError, atomic_write, read_model, write_model
+from nrs.training.config import ConfigError, read_config
+from nrs.training.files import (
+    ModelFile,
+    ModelFileError,
+    atomic_write,
+    read_kind,
+    read_model,
+    write_model,
+)
 from nrs.training.history import History
 from nrs.training.loop import DivergenceError, train
+from nrs.training.network import RunSettings, save_network, train_network
+from nrs.training.processes import Processes, processes
 from nrs.training.settings import TrainSettings
 from nrs.training.state import TrainState
 
@@ -12,17 +22,25 @@ __all__ = [
     "Callback",
     "Checkpoint",
     "CheckpointError",
+    "ConfigError",
     "DivergenceError",
     "History",
     "ModelFile",
     "ModelFileError",
+    "Processes",
     "Progress",
+    "RunSettings",
     "TensorBoard",
     "TimeLimit",
     "TrainSettings",
     "TrainState",
     "atomic_write",
+    "processes",
+    "read_config",
+    "read_kind",
     "read_model",
+    "save_network",
     "train",
+    "train_network",
     "write_model",
 ]

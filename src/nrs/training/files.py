@@ -30,6 +30,7 @@ __all__ = [
     "ModelFile",
     "ModelFileError",
     "atomic_write",
+    "read_kind",
     "read_model",
     "temporary_prefix",
     "write_model",
@@ -37,6 +38,7 @@ __all__ = [
 
 FORMAT = "nrs-model"
 FORMAT_VERSION = 1
+_MOST_HEADER = 1 << 28
 
 
 class ModelFileError(ValueError):
@@ -181,6 +183,23 @@ def read_model(path: str | os.PathLike[str], *, kind: str | None = None) -> Mode
             "load it with the class that saved it"
         )
     return file
+
+
+def read_kind(path: str | os.PathLike[str]) -> str:
+    """Tell what a model file is for, from its first bytes.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ModelFileError
+        If the file is not a model file at all.
+    """
+    with open(path, "rb") as file:
+        start = file.read(8)
+        # A file that is none of ours may claim any length.
+        length = min(int.from_bytes(start, "little"), _MOST_HEADER)
+        return str(_read_facts(start + file.read(length), path)["kind"])
 
 
 def _read_facts(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:

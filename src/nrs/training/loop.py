@@ -19,6 +19,7 @@ from nrs.training.callbacks import Callback
 from nrs.training.checkpoint import Checkpoint
 from nrs.training.history import History
 from nrs.training.precision import forward_dtype, lowered_forward
+from nrs.training.processes import ALONE, Processes
 from nrs.training.settings import TrainSettings, build_optimizer, learning_rate
 from nrs.training.state import TrainState
 from nrs.training.weights import WeightAverage, copy_weights, put_weights
@@ -40,10 +41,11 @@ def train(
     *,
     generator: torch.Generator,
     evaluate: Callable[[nn.Module], dict[str, float]] | None = None,
-    monitor: str = "score",
+    monitor: str | None = "score",
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
     steps_per_epoch: int | None = None,
+    group: Processes = ALONE,
 ) -> History:
     """Train a module in place; the same generator state gives the same bits.
 
@@ -64,15 +66,19 @@ def train(
     evaluate : callable module -> dict of str to float, optional
         Runs after every epoch, in evaluation mode, without gradients. With it the module ends
         with the weights of the best epoch (the first of equals); without, of the last.
-    monitor : str
-        The metric of ``evaluate`` that tells the best epoch; higher is better.
+    monitor : str or None
+        The metric of ``evaluate`` that tells the best epoch; higher is better. None: nothing is
+        selected, the module ends with the weights of the last epoch.
     callbacks : sequence of Callback
-        Called in this order.
+        Called in this order, by the process that writes.
     checkpoint : Checkpoint, optional
         Where to save each epoch, and to go on from if it holds this run already.
     steps_per_epoch : int, optional
         Number of batches of an epoch. Needed by a schedule that changes within an epoch
         if ``len`` of the batches does not tell it.
+    group : Processes
+        The processes that share the work, see `nrs.training.processes`. Each brings the same
+        module and generator, and its own share of every batch.
 
     Returns
     -------
@@ -100,7 +106,7 @@ def train(
     (2.0, 1.0, 60)
     """
     parameters = [p for p in module.parameters() if p.requires_grad]
-    _check_arguments(parameters, settings, generator, evaluate, callbacks)
+    _check_arguments(parameters, settings, generator, evaluate and monitor, callbacks)
     device = parameters[0].device
     state = TrainState(
         module=module,
@@ -112,6 +118,8 @@ def train(
         steps_per_epoch=steps_per_epoch,
     )
     dtype = forward_dtype(settings.precision, device)
+    callbacks = callbacks if group.is_writer else ()
+    called = group.wrap(module)
     # The loop asks on every step, so it asks only those who listen.
     each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
 
@@ -126,18 +134,22 @@ def train(
                 callback.on_train_begin(state)
             while not complete:
                 started = time.perf_counter()
-                module.train()
+                called.train()
                 state.step_in_epoch = 0
+                if group.size > 1:
+                    # Dropout differs between processes and is the same in a resumed run. From a
+                    # copy: the data are those of a single process.
+                    _seed_from(_copied(generator), device, group.rank + 1)
                 for callback in callbacks:
                     callback.on_epoch_begin(state)
 
                 with lowered_forward(module, dtype, device):
-                    train_loss = _train_epoch(state, batches, step, parameters, each_step)
+                    train_loss = _train_epoch(state, called, batches, step, parameters, each_step)
                 _check_weights(state, parameters)
 
-                row = {"epoch": state.epoch, "train_loss": train_loss}
+                row = {"epoch": state.epoch, "train_loss": group.mean(train_loss)}
                 if evaluate is not None:
-                    state.metrics = _evaluate(state, evaluate, monitor)
+                    state.metrics = _evaluate(state, evaluate, monitor, group)
                     row |= state.metrics
                 row |= {"lr": state.lr, "seconds": time.perf_counter() - started}
                 state.history.append(row)
@@ -146,10 +158,11 @@ def train(
                     state.stop = state.stop or stale >= settings.patience
                 for callback in callbacks:
                     callback.on_epoch_end(state)
+                state.stop = group.any(state.stop)
 
                 complete = state.stop or state.epoch + 1 >= settings.epochs
                 state.history.stopped_early = state.epoch + 1 < settings.epochs and complete
-                if checkpoint is not None:
+                if checkpoint is not None and group.is_writer:
                     checkpoint.save(state, complete=complete)
                 state.epoch += 1
         finally:
@@ -167,13 +180,14 @@ def train(
 
 def _train_epoch(
     state: TrainState,
+    module: nn.Module,
     batches: Callable[[int, torch.Generator], Iterable[Any]],
     step: Callable[[nn.Module, Any], Tensor],
     parameters: list[nn.Parameter],
     each_step: list[Callback],
 ) -> float:
     """All steps of an epoch; returns the mean of their losses."""
-    module, settings, optimizer = state.module, state.settings, state.optimizer
+    settings, optimizer = state.settings, state.optimizer
     source = batches(state.epoch, state.generator)
     if state.steps_per_epoch is None and isinstance(source, Sized):
         state.steps_per_epoch = len(source)
@@ -228,19 +242,26 @@ def _train_epoch(
 
 
 def _evaluate(
-    state: TrainState, evaluate: Callable[[nn.Module], dict[str, float]], monitor: str
+    state: TrainState,
+    evaluate: Callable[[nn.Module], dict[str, float]],
+    monitor: str | None,
+    group: Processes,
 ) -> dict[str, float]:
     """The metrics of the present weights (or their average); keeps the weights if best."""
     state.module.eval()
     averaged = state.average.applied() if state.average is not None else contextlib.nullcontext()
     # Not inference_mode: tensors that a module caches there can never enter a graph again.
     with torch.no_grad(), averaged:
+        group.share_buffers(state.module)
         metrics = {name: float(value) for name, value in evaluate(state.module).items()}
-        if monitor not in metrics or not metrics.keys().isdisjoint(_OWN_COLUMNS):
+        known = monitor is None or monitor in metrics
+        if not known or not metrics.keys().isdisjoint(_OWN_COLUMNS):
             raise ValueError(
                 f"evaluate must give the monitored metric {monitor!r} and none of "
                 f"{_OWN_COLUMNS}, however: it gave {list(metrics)}; change monitor or evaluate"
             )
+        if monitor is None:
+            return metrics
         score, best = metrics[monitor], state.best_score
         # NaN is worse than any number.
         if state.best_weights is None or score > best or math.isnan(best) > math.isnan(score):
@@ -258,13 +279,19 @@ def _own_randomness(device: torch.device) -> Iterator[None]:
         yield
 
 
-def _seed_from(generator: torch.Generator, device: torch.device) -> None:
-    seed = int(torch.randint(2**62, (), generator=generator))
+def _seed_from(generator: torch.Generator, device: torch.device, rank: int = 0) -> None:
+    seed = int(torch.randint(2**62, (), generator=generator)) + rank
     # Not torch.manual_seed, which reseeds every device, forked or not.
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         with torch.cuda.device(device):
             torch.cuda.manual_seed(seed)
+
+
+def _copied(generator: torch.Generator) -> torch.Generator:
+    copy = torch.Generator()
+    copy.set_state(generator.get_state())
+    return copy
 
 
 def _read_losses(losses: list[Tensor], state: TrainState) -> float:
@@ -299,7 +326,7 @@ def _check_arguments(
     parameters: list[nn.Parameter],
     settings: TrainSettings,
     generator: torch.Generator,
-    evaluate: object,
+    monitored: object,
     callbacks: Sequence[Callback],
 ) -> None:
     if not parameters:
@@ -312,10 +339,10 @@ def _check_arguments(
             f"generator must be on the CPU, however: it is on {str(generator.device)!r}; "
             "make it with torch.Generator()"
         )
-    if settings.patience is not None and evaluate is None:
+    if settings.patience is not None and not monitored:
         raise ValueError(
-            f"patience={settings.patience} needs evaluate, however: evaluate=None; "
-            "pass evaluate, or patience=None"
+            f"patience={settings.patience} needs evaluate and a metric to monitor, however: "
+            "there is none; pass both, or patience=None"
         )
     for callback in callbacks:
         if not isinstance(callback, Callback):

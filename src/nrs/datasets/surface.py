@@ -1,0 +1,61 @@
+"""From a mesh to points: uniform over its surface, with normals."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nrs.datasets.readers.mesh import Mesh
+
+
+def sample_surface(
+    mesh: Mesh, n: int, *, normals: bool = True, seed: int | np.random.Generator = 0
+) -> NDArray[np.float32]:
+    """Draw points uniformly from the surface of a mesh.
+
+    A triangle is drawn with a probability proportional to its area, then a point in it.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    n : int
+        How many points, at least 1.
+    normals : bool
+        Whether the normal of the triangle follows the coordinates.
+    seed : int or Generator
+
+    Returns
+    -------
+    array (n, 6), or (n, 3) without normals; float32
+
+    Raises
+    ------
+    ValueError
+        If n is below 1 or the mesh has no surface.
+
+    Examples
+    --------
+    >>> square = Mesh(
+    ...     np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]),
+    ...     np.array([[0, 1, 2], [0, 2, 3]]),
+    ... )
+    >>> cloud = sample_surface(square, 100)
+    >>> cloud.shape, cloud[0, 3:].tolist(), bool((cloud[:, :2] <= 1).all())
+    ((100, 6), [0.0, 0.0, 1.0], True)
+    """
+    if n < 1:
+        raise ValueError(f"n must be at least 1, however: n={n}")
+    areas = mesh.areas()
+    if not areas.sum() > 0:
+        raise ValueError("the mesh must have a surface, however: its faces have no area")
+    generator = np.random.default_rng(seed)
+    ends = np.cumsum(areas)
+    # The first triangle whose end lies beyond; those without area never do.
+    chosen = np.searchsorted(ends, generator.random(n) * ends[-1], side="right")
+    chosen = np.minimum(chosen, np.flatnonzero(areas)[-1])
+    a, b, c = (mesh.vertices[mesh.faces[chosen, i]] for i in range(3))
+    # Uniform in a triangle: the square root pushes points away from the corner a.
+    first, second = np.sqrt(generator.random((n, 1))), generator.random((n, 1))
+    xyz = (1 - first) * a + first * (1 - second) * b + first * second * c
+    parts = [xyz, mesh.normals()[chosen]] if normals else [xyz]
+    return np.concatenate(parts, axis=1).astype(np.float32)

@@ -1,0 +1,58 @@
+"""The point-cloud table in small: made-up clouds, an epoch, few points."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nrs.datasets import Dataset
+from nrs.paper.cloud_plan import METHODS, CloudPlan, CloudRecipe
+from nrs.paper.table import Cell, Measured
+from nrs.points import Augmentation
+from nrs.training import TrainSettings
+
+NAME = "made-up clouds"
+_LEVELS = {"centres": (16, 4), "k": (4, 4)}
+_ARGUMENTS = {"pointnet": {}, "dgcnn": {"k": 4}}
+
+
+def made_up_clouds(name: str = NAME, n: int = 16, points: int = 48) -> Dataset:
+    """Balls and sticks.
+
+    Examples
+    --------
+    >>> made_up_clouds().X_train.shape
+    (16, 48, 3)
+    """
+    generator = np.random.default_rng(0)
+    labels = np.arange(2 * n) % 2
+    stretch = np.where(labels[:, None, None] == 1, [1.0, 0.1, 0.1], [1.0, 1.0, 1.0])
+    clouds = (generator.normal(size=(2 * n, points, 3)) * stretch).astype(np.float32)
+    return Dataset(
+        name, clouds[:n], labels[:n], X_test=clouds[n:], y_test=labels[n:], n_classes=2,
+        kind="points",
+    )  # fmt: skip
+
+
+def _recipe(encoder: str) -> CloudRecipe:
+    return CloudRecipe(
+        TrainSettings(epochs=1),
+        batch_size=8,
+        points=32,
+        augmentation=Augmentation(drop=0.5, scale=(0.8, 1.25), shift=0.1),
+        arguments=_ARGUMENTS.get(encoder, _LEVELS),
+    )
+
+
+SMALL_CLOUDS = CloudPlan(
+    recipes={NAME: {encoder: _recipe(encoder) for encoder, _ in METHODS.values()}},
+    load=made_up_clouds,
+    cost_points=64,
+    cost_repeats=1,
+)
+
+
+def tiny(cell: Cell) -> Measured:
+    """A trial of the point-cloud table on the made-up clouds."""
+    return SMALL_CLOUDS.measure(replace(cell, subject=replace(cell.subject, dataset=NAME)), {})

@@ -1,0 +1,158 @@
+"""Which points are near: k nearest neighbours and ball queries, with bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from nrs.points.checks import check_clouds, check_count
+
+# Distances held at a time: 4 MB of float32, which a level-2 cache nearly holds.
+CHUNK = 1 << 20
+
+
+def knn(x: Tensor, k: int, queries: Tensor | None = None, *, chunk: int = CHUNK) -> Tensor:
+    """Find the k nearest points of every query, nearest first.
+
+    Parameters
+    ----------
+    x : Tensor
+        The clouds, in any number of dimensions.
+    k : int
+        How many, from 1 to N. A point is its own nearest neighbour.
+    queries : Tensor, optional
+        Where to look from; by default every point of the cloud.
+    chunk : int
+        At most so many distances are held at once (at least a row of N).
+
+    Returns
+    -------
+    Tensor
+        Row numbers of x.
+
+    **Shape** x ``(B, N, D)``, queries ``(B, M, D)``, output ``(B, M, k)`` int64.
+
+    Raises
+    ------
+    ValueError
+        If a shape or k does not fit.
+
+    Examples
+    --------
+    >>> line = torch.tensor([[[0.0], [1.0], [3.0], [7.0]]])
+    >>> knn(line, 2).tolist()
+    [[[0, 1], [1, 0], [2, 1], [3, 2]]]
+    """
+    queries = _checked(x, queries, "k", k, chunk)
+    found = torch.empty(*queries.shape[:2], k, dtype=torch.int64, device=x.device)
+    with torch.no_grad():
+        for clouds, rows, distances, _ in _distances(x, queries, chunk):
+            found[clouds, rows] = distances.topk(k, dim=-1, largest=False).indices
+    return found
+
+
+def ball_query(x: Tensor, k: int, radius: float, queries: Tensor, *, chunk: int = CHUNK) -> Tensor:
+    """Find the nearest points of every query within a radius, at most k, nearest first.
+
+    Where fewer than k are that near, the nearest point fills the rest, even if it is itself
+    farther than the radius.
+
+    Parameters
+    ----------
+    x : Tensor
+        The clouds.
+    k : int
+        How many, from 1 to N.
+    radius : float
+        How far a neighbour may be, more than 0.
+    queries : Tensor
+        Where to look from.
+    chunk : int
+        At most so many distances are held at once (at least a row of N).
+
+    Returns
+    -------
+    Tensor
+        Row numbers of x.
+
+    **Shape** x ``(B, N, D)``, queries ``(B, M, D)``, output ``(B, M, k)`` int64.
+
+    Raises
+    ------
+    ValueError
+        If a shape, k or the radius does not fit.
+
+    Examples
+    --------
+    >>> line = torch.tensor([[[0.0], [1.0], [1.5], [7.0]]])
+    >>> ball_query(line, 3, 1.2, line[:, 1:2]).tolist()
+    [[[1, 2, 0]]]
+    >>> ball_query(line, 3, 0.6, line[:, 1:2]).tolist()
+    [[[1, 2, 1]]]
+    """
+    if not radius > 0:
+        raise ValueError(f"radius must be more than 0, however: radius={radius}")
+    queries = _checked(x, queries, "k", k, chunk)
+    found = torch.empty(*queries.shape[:2], k, dtype=torch.int64, device=x.device)
+    with torch.no_grad():
+        for clouds, rows, distances, constant in _distances(x, queries, chunk):
+            near = distances.topk(k, dim=-1, largest=False)
+            outside = near.values > radius**2 - constant
+            found[clouds, rows] = torch.where(outside, near.indices[..., :1], near.indices)
+    return found
+
+
+def squared_distances(x: Tensor, queries: Tensor) -> Tensor:
+    """Squared distances from every query to every point, all at once.
+
+    **Shape** x ``(B, N, D)``, queries ``(B, M, D)``, output ``(B, M, N)``, at least 0.
+
+    Examples
+    --------
+    >>> squared_distances(torch.tensor([[[0.0], [3.0]]]), torch.tensor([[[1.0]]])).tolist()
+    [[[1.0, 4.0]]]
+    """
+    norms = queries.square().sum(-1, keepdim=True)
+    return (_without_query(x, queries) + norms).clamp_min_(0)
+
+
+def _checked(x: Tensor, queries: Tensor | None, name: str, k: int, chunk: int) -> Tensor:
+    check_clouds(x, "x")
+    check_count(name, k, x.shape[1])
+    if chunk < 1:
+        raise ValueError(f"chunk must be at least 1, however: chunk={chunk}")
+    if queries is None:
+        return x
+    check_clouds(queries, "queries", x.shape[2])
+    if queries.shape[0] != x.shape[0]:
+        raise ValueError(
+            f"x and queries must be of the same clouds, however: {x.shape[0]} and "
+            f"{queries.shape[0]}"
+        )
+    return queries
+
+
+def _without_query(x: Tensor, queries: Tensor) -> Tensor:
+    """|x|² − 2·x·q: the squared distance but for |q|², which changes no ranking."""
+    return torch.baddbmm(x.square().sum(-1).unsqueeze(1), queries, x.transpose(1, 2), alpha=-2)
+
+
+def _distances(
+    x: Tensor, queries: Tensor, chunk: int
+) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
+    """Give parts (clouds, rows) of the distance matrix without |q|², and that |q|²."""
+    batch, n_queries = queries.shape[:2]
+    points = x.shape[1]
+    # About the mean of the cloud, where far-off coordinates lose no digits.
+    centre = x.mean(1, keepdim=True)
+    x, queries = x - centre, queries - centre
+    constant = queries.square().sum(-1, keepdim=True)
+    rows = max(1, min(n_queries, chunk // points))
+    clouds = max(1, chunk // (points * rows)) if rows == n_queries else 1
+    for first in range(0, batch, clouds):
+        some = slice(first, first + clouds)
+        for row in range(0, n_queries, rows):
+            part = slice(row, row + rows)
+            yield some, part, _without_query(x[some], queries[some, part]), constant[some, part]

@@ -1,0 +1,86 @@
+"""A picture of a cloud with the points that decided its class."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from nrs.core.atomic import atomic_write
+from nrs.points.critical import critical_points
+
+
+def draw_cloud(
+    path: str | os.PathLike[str], cloud: Tensor, weights: Tensor, *, title: str = ""
+) -> int:
+    """Draw a cloud from two sides, its critical points in colour, and write it as PNG.
+
+    Parameters
+    ----------
+    path : path
+        Where to write.
+    cloud : Tensor
+        Its first three channels are drawn, y up.
+    weights : Tensor
+        See `nrs.points.critical.critical_weights`; the fewest points with half of the weight are
+        highlighted, the heavier the darker.
+    title : str
+
+    Returns
+    -------
+    int
+        How many points are highlighted.
+
+    **Shape** cloud ``(N, C)``, weights ``(N,)``.
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib; the extra ``points`` installs it.
+    """
+    figure_type, canvas_type = _matplotlib()
+    xyz = cloud[:, :3].detach().cpu().numpy()
+    chosen = critical_points(weights.detach().cpu()).numpy()
+    rest = np.setdiff1d(np.arange(len(xyz)), chosen)
+    heavy = weights.detach().cpu().numpy()[chosen]
+    strength = heavy / heavy.max() if len(heavy) else heavy
+    # Not pyplot: a library does not touch a program's open figures.
+    figure = figure_type(figsize=(9, 4.8), layout="constrained")
+    canvas_type(figure)
+    for place, (azimuth, elevation) in enumerate(((-60, 20), (30, 20)), start=1):
+        ax: Any = figure.add_subplot(1, 2, place, projection="3d")
+        # y is up in ModelNet's aligned clouds, z in matplotlib.
+        for some, arguments in (
+            (rest, {"c": "#b8c0c8", "s": 5, "alpha": 0.6}),
+            (chosen, {"c": strength, "cmap": "autumn_r", "vmin": -0.3, "vmax": 1.1, "s": 26,
+                      "edgecolors": "#5a1f10", "linewidths": 0.4, "alpha": 1.0}),
+        ):  # fmt: skip
+            x, up, z = xyz[some].T
+            ax.scatter(x, -z, up, depthshade=False, **arguments)
+        ax.set_box_aspect(_extent(xyz))
+        ax.set_axis_off()
+        ax.view_init(elev=elevation, azim=azimuth)
+    note = f"{len(chosen)} of {len(xyz)} points carry half of the decision"
+    figure.suptitle(f"{title}\n{note}" if title else note, fontsize=11)
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=110)
+    return len(chosen)
+
+
+def _extent(xyz: Any) -> tuple[float, float, float]:
+    size = np.maximum(np.ptp(xyz, axis=0), 1e-6)
+    size = np.maximum(size / size.max(), 0.05)
+    return float(size[0]), float(size[2]), float(size[1])
+
+
+def _matplotlib() -> tuple[Any, Any]:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "a picture of a cloud needs matplotlib: pip install 'neural-random-subspace[points]'"
+        ) from error
+    return Figure, FigureCanvasAgg

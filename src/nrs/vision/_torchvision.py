@@ -1,0 +1,81 @@
+"""The one door to torchvision and timm.
+
+A torchvision built for CUDA beside a torch built for the CPU dies at import, because two operators
+of its compiled part are missing. Models, transforms and datasets need neither: their names are
+declared, and the import works. Only that exact error is treated so.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from types import ModuleType
+
+import torch
+
+_MISSING = "operator torchvision::nms does not exist"
+_OPERATORS = ("nms", "qnms")
+_SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+# Declared operators live as long as their library object.
+_kept: list[torch.library.Library] = []
+
+
+@functools.cache
+def torchvision() -> ModuleType:
+    """Import torchvision.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the message names the extra.
+    """
+    try:
+        return importlib.import_module("torchvision")
+    except ModuleNotFoundError as error:
+        raise _absent(error) from None
+    except RuntimeError as error:
+        if str(error) != _MISSING:
+            raise
+    for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+        del sys.modules[name]
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in _OPERATORS:
+        library.define(name + _SIGNATURE)
+    _kept.append(library)
+    return importlib.import_module("torchvision")
+
+
+@functools.cache
+def timm() -> ModuleType:
+    """Import timm, which imports torchvision.
+
+    Raises
+    ------
+    ImportError
+        If one of them is not installed; the message names the extra.
+    """
+    torchvision()
+    try:
+        return importlib.import_module("timm")
+    except ModuleNotFoundError as error:
+        raise _absent(error) from None
+
+
+def part(name: str) -> ModuleType:
+    """Import a module of torchvision or timm by its full name.
+
+    Examples
+    --------
+    >>> part("torchvision.transforms.v2").__name__
+    'torchvision.transforms.v2'
+    """
+    timm() if name.split(".")[0] == "timm" else torchvision()
+    return importlib.import_module(name)
+
+
+def _absent(error: ModuleNotFoundError) -> ImportError:
+    return ImportError(
+        f"nrs.vision needs {error.name}, which is not installed; "
+        "run: pip install 'neural-random-subspace[vision]'"
+    )

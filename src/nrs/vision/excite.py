@@ -1,0 +1,192 @@
+"""Channel attention: squeeze-and-excitation, and NRS in its place (paper, Section 4.4.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nrs.core import NRS
+from nrs.vision._torchvision import part
+
+# What timm passes to an attention layer and NRS has no use for.
+_OF_OTHERS = {
+    "rd_ratio", "rd_channels", "rd_divisor", "rd_round_fn", "reduction_ratio", "add_maxpool",
+    "bias", "act_layer", "force_act_layer", "norm_layer", "gate_layer",
+}  # fmt: skip
+
+
+class SEBlock(nn.Module):
+    """Squeeze-and-excitation with two fully connected layers and no biases, the baseline.
+
+    **Shape** input and output ``(B, C, H, W)``.
+
+    Parameters
+    ----------
+    channels : C.
+    reduction : ratio r; the hidden layer has C / r units, at least one.
+
+    Examples
+    --------
+    >>> block = SEBlock(64)
+    >>> block(torch.randn(2, 64, 7, 7)).shape, sum(p.numel() for p in block.parameters())
+    (torch.Size([2, 64, 7, 7]), 512)
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        reduction: int = 16,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        hidden = max(1, channels // reduction)
+        self.channels = channels
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.squeeze = nn.Linear(channels, hidden, bias=False, device=device, dtype=dtype)
+        self.excite = nn.Linear(hidden, channels, bias=False, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled = self.pool(x).flatten(1)
+        gate = torch.sigmoid(self.excite(torch.relu(self.squeeze(pooled))))
+        return x * gate[:, :, None, None]
+
+
+class NRSExcite(nn.Module):
+    """NRS in place of squeeze-and-excitation: each channel's gate reads a few random channels.
+
+    Permutations, one depthwise grouped convolution with bias, sigmoid; no normalisation. With
+    n_per = 1 and n_h = 3 it has 10·C parameters, fewer than squeeze-and-excitation with ratio 16
+    from C > 80 on. It is a drop-in attention layer for timm: channels is the first argument, and
+    arguments that only concern other layers are accepted and not used.
+
+    **Shape** input and output ``(B, C, H, W)``; with ``channels_last`` ``(B, H, W, C)``.
+
+    Parameters
+    ----------
+    channels : C.
+    n_per : channels a group, a divisor of C.
+    n_h : height and width of the cells; a gate reads ``n_per * n_h**2`` channels.
+    layout, formulation, seed : see :class:`nrs.NRS`.
+    channels_last : whether channels are the last dimension of the input.
+
+    Raises
+    ------
+    TypeError
+        An argument that neither this nor another attention layer of timm knows.
+
+    Examples
+    --------
+    >>> block = NRSExcite(96, seed=0)
+    >>> block(torch.randn(2, 96, 7, 7)).shape, sum(p.numel() for p in block.parameters())
+    (torch.Size([2, 96, 7, 7]), 960)
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        n_per: int = 1,
+        n_h: int = 3,
+        *,
+        layout: str = "code",
+        formulation: str = "auto",
+        seed: int | None = None,
+        channels_last: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **others: Any,
+    ) -> None:
+        unknown = sorted(set(others) - _OF_OTHERS)
+        if unknown:
+            raise TypeError(f"NRSExcite has no argument {unknown[0]!r}")
+        super().__init__()
+        self.channels = channels
+        self.channels_last = channels_last
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.nrs = NRS(
+            channels, 1, n_per, n_h, layout=layout, norm=False, activation="sigmoid",
+            formulation=formulation, seed=seed, device=device, dtype=dtype,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.channels_last:
+            return x * self.nrs(x.mean((1, 2)))[:, None, None, :]
+        return x * self.nrs(self.pool(x).flatten(1))[:, :, None, None]
+
+
+def replace_se(
+    model: nn.Module, n_per: int = 1, n_h: int = 3, *, seed: int | None = None
+) -> nn.Module:
+    """Put an `NRSExcite` in place of every squeeze-and-excitation block, in place.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Of torchvision, timm or this package; weights of everything else stay.
+    n_per, n_h : see `NRSExcite`. Where n_per does not divide a block's channels, its largest
+        divisor below is taken.
+    seed : the same seed gives the same blocks.
+
+    Returns
+    -------
+    nn.Module
+        The model itself.
+
+    Raises
+    ------
+    ValueError
+        If the model has no such block.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> model = nn.Sequential(nn.Conv2d(3, 96, 1), SEBlock(96))
+    >>> replace_se(model)[1].channels
+    96
+    """
+    kinds = _se_blocks()
+    found = [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, tuple(kinds))
+    ]
+    if not found:
+        raise ValueError(
+            f"the model must have squeeze-and-excitation blocks, however: "
+            f"{type(model).__name__} has none; build one with NRSExcite as its attention layer"
+        )
+    for number, (parent, name, block) in enumerate(found):
+        kind = next(kind for kind in kinds if isinstance(block, kind))
+        weight: Tensor = block.get_submodule(kinds[kind]).weight  # type: ignore[assignment]
+        channels = weight.shape[1]
+        new = NRSExcite(
+            channels,
+            next(k for k in range(min(n_per, channels), 0, -1) if channels % k == 0),
+            n_h,
+            seed=None if seed is None else seed + number,
+            channels_last=kind.__name__ == "SqueezeExciteCl",
+            device=weight.device,
+            dtype=weight.dtype,
+        )
+        setattr(parent, name, new.train(block.training))
+    return model
+
+
+def _se_blocks() -> dict[type[nn.Module], str]:
+    """Every kind of block, and its first layer, whose input is all channels."""
+    kinds: dict[type[nn.Module], str] = {SEBlock: "squeeze"}
+    try:
+        kinds[part("torchvision.ops").SqueezeExcitation] = "fc1"
+        layers = part("timm.layers.squeeze_excite")
+        kinds[layers.SEModule] = "fc1"
+        kinds[layers.EffectiveSEModule] = "fc"
+        kinds[layers.SqueezeExciteCl] = "fc1"
+        kinds[part("timm.models._efficientnet_blocks").SqueezeExcite] = "conv_reduce"
+        kinds[part("timm.models.senet").SEModule] = "fc1"
+    except ImportError:
+        pass  # A model of a package that is not installed has none of its blocks.
+    return kinds

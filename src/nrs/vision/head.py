@@ -1,0 +1,197 @@
+"""NRS at the end of any CNN, between global average pooling and classifier (Section 4.4.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nrs.core import NRS
+from nrs.vision.architecture import architecture_of, find_classifier, put_submodule
+
+# (n_mul, n_per) of the paper's backbones.
+PAPER = {
+    "resnet18": (4, 32),
+    "resnet50": (2, 64),
+    "vgg16": (6, 64),
+    "mobilenetv2": (1, 32),
+}
+DEFAULT_N_MUL, MOST_N_PER = 2, 64
+
+
+class NRSHead(nn.Module):
+    """NRS and a linear classifier: what `add_head` puts in the place of a classifier.
+
+    **Shape** input ``(B, in_features)``, output ``(B, out_features)``; in the place of a 1×1
+    convolution ``(B, in_features, H, W)`` and ``(B, out_features, H, W)``.
+
+    Parameters
+    ----------
+    in_features : number of features after pooling.
+    out_features : number of classes.
+    n_mul, n_per, n_h, layout : see :class:`nrs.NRS`.
+    seed : the same seed gives the same weights; None draws from torch's global generator.
+
+    Examples
+    --------
+    >>> head = NRSHead(64, 10, n_mul=2, n_per=32)
+    >>> head(torch.randn(4, 64)).shape
+    torch.Size([4, 10])
+    """
+
+    # What remove_head puts back: places and modules, kept out of the state and the parameters.
+    _before: list[tuple[str, Any]]
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        n_mul: int = DEFAULT_N_MUL,
+        n_per: int = 1,
+        n_h: int = 3,
+        *,
+        layout: str = "code",
+        seed: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.nrs = NRS(
+            in_features, n_mul, n_per, n_h, layout=layout, seed=seed, device=device, dtype=dtype
+        )
+        with torch.random.fork_rng(devices=[], enabled=seed is not None):
+            if seed is not None:
+                torch.default_generator.manual_seed(seed)
+            # Made on the CPU: the same seed then gives the same weights on every device.
+            self.fc = nn.Linear(self.nrs.out_features, out_features, dtype=dtype).to(device)
+        self.__dict__["_before"] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() == 4:
+            return self.fc(self.nrs(x.permute(0, 2, 3, 1))).permute(0, 3, 1, 2)
+        return self.fc(self.nrs(x))
+
+
+def add_head(
+    model: nn.Module,
+    num_classes: int,
+    n_mul: int | None = None,
+    n_per: int | None = None,
+    *,
+    n_h: int = 3,
+    classifier: str | None = None,
+    layout: str = "code",
+    seed: int | None = None,
+) -> nn.Module:
+    """Replace the classifier of a CNN by NRS and a linear classifier, in place.
+
+    All other weights, device and dtype stay. VGG and AlexNet get global average pooling instead
+    of their fully connected layers, as in the paper. Auxiliary classifiers (Inception) get
+    ``num_classes`` outputs. In timm's models ``forward_features``, ``forward_head`` and
+    ``get_classifier`` work as before, ``num_features`` included; ``reset_classifier`` puts a plain
+    linear classifier there.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Of torchvision or timm, or any module whose classifier you name.
+    num_classes : number of classes, at least 1.
+    n_mul, n_per : see :class:`nrs.NRS`. None: the paper's for its backbones (ResNet-18 and 50,
+        VGG-16, MobileNetV2), else 2 and the largest divisor of C not above 64.
+    n_h : see :class:`nrs.NRS`.
+    classifier : the dotted name of a ``Linear`` or 1×1 ``Conv2d`` that reads pooled features,
+        where it cannot be found.
+    seed : the same seed gives the same head.
+
+    Returns
+    -------
+    nn.Module
+        The model itself; `remove_head` undoes it.
+
+    Raises
+    ------
+    ValueError
+        If no classifier is found, or the model has a head already.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> body = nn.Sequential(nn.Conv2d(3, 64, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    >>> model = nn.Sequential(body, nn.Linear(64, 1000))
+    >>> add_head(model, 10, classifier="1")(torch.randn(2, 3, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+    if num_classes < 1:
+        raise ValueError(f"num_classes must be at least 1, however: num_classes={num_classes}")
+    if any(isinstance(module, NRSHead) for module in model.modules()):
+        raise ValueError(
+            "the model must not have an NRS head, however: it has one; call remove_head first"
+        )
+    place = find_classifier(model, classifier)
+    usual = PAPER.get(architecture_of(model) or "", (DEFAULT_N_MUL, None))
+    n_mul = usual[0] if n_mul is None else n_mul
+    if n_per is None:
+        channels = n_mul * place.in_features
+        n_per = usual[1] if usual[1] and channels % usual[1] == 0 else largest_divisor(channels)
+    head = NRSHead(
+        place.in_features, num_classes, n_mul, n_per, n_h, layout=layout, seed=seed,
+        device=place.device, dtype=place.dtype,
+    )  # fmt: skip
+    head.train(model.training)
+    replaced: dict[str, nn.Module] = {place.name: place.around(head)}
+    replaced |= place.further
+    for name, auxiliary in place.auxiliary.items():
+        replaced[name] = nn.Linear(
+            auxiliary.in_features, num_classes, device=place.device, dtype=place.dtype
+        )
+    before: list[tuple[str, Any]] = []
+    for name, module in replaced.items():
+        before.append((name, model.get_submodule(name)))
+        put_submodule(model, name, module)
+    for name, value in {"num_classes": num_classes, **place.attributes}.items():
+        if hasattr(model, name):
+            before.append((name, getattr(model, name)))
+            setattr(model, name, value)
+    head.__dict__["_before"] = before
+    return model
+
+
+def remove_head(model: nn.Module) -> nn.Module:
+    """Undo `add_head`: the model has its own classifier again, with the weights it had.
+
+    Raises
+    ------
+    ValueError
+        If the model has no head that `add_head` put there.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> model = nn.Sequential(nn.Flatten(), nn.Linear(64, 1000))
+    >>> remove_head(add_head(model, 10, classifier="1"))[1].out_features
+    1000
+    """
+    heads = [module for module in model.modules() if isinstance(module, NRSHead)]
+    if not heads or not heads[0]._before:
+        raise ValueError(
+            f"the model must have a head of add_head, however: {type(model).__name__} has none"
+        )
+    weight = heads[0].fc.weight
+    for name, value in heads[0]._before:
+        if isinstance(value, nn.Module):
+            value.train(model.training)
+            put_submodule(model, name, value.to(weight.device, weight.dtype))
+        else:
+            setattr(model, name, value)
+    return model
+
+
+def largest_divisor(channels: int, most: int = MOST_N_PER) -> int:
+    """The largest divisor not above `most`: the usual n_per.
+
+    >>> largest_divisor(4096), largest_divisor(2 * 1280), largest_divisor(2 * 81)
+    (64, 64, 54)
+    """
+    return next(k for k in range(min(most, channels), 0, -1) if channels % k == 0)

@@ -1,0 +1,257 @@
+"""Networks by name: a backbone, what weighs its channels, and its head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nrs.vision._torchvision import timm, torchvision
+from nrs.vision.architecture import find_classifier, put_submodule
+from nrs.vision.cifar import cifar_network
+from nrs.vision.excite import replace_se
+from nrs.vision.head import add_head
+from nrs.vision.pooling import BilinearPool, CompactBilinearPool, ISqrtCovPool
+
+HEADS = ("linear", "nrs", "bilinear", "compact", "isqrt")
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Which network.
+
+    Parameters
+    ----------
+    name : str
+        ``"torchvision/resnet50"``, ``"timm/seresnet50"``, ``"cifar/resnet20"``, ….
+    head : {"linear", "nrs", "bilinear", "compact", "isqrt"}
+        What reads the last feature map: global average pooling and a linear classifier, the same
+        with NRS between, or a second-order pooling and a linear classifier.
+    n_mul, n_per : int or None
+        Of NRS; None is the paper's, see `nrs.vision.add_head`.
+    reduce : int or None
+        Channels after a 1×1 reduction before a second-order pooling.
+    sketch : int
+        Size of compact bilinear pooling.
+    excite : {"none", "se", "nrs"}
+        Of the networks of ``"cifar/"``; elsewhere ``"nrs"`` replaces every squeeze-and-excitation
+        block, and the others leave the network as it is.
+    pretrained : bool
+        Whether torchvision's or timm's weights are fetched.
+    weights : str
+        A safetensors file with the backbone's weights, instead.
+    drop : float
+        Dropout before the classifier of timm's networks.
+    """
+
+    name: str
+    head: str = "linear"
+    n_mul: int | None = None
+    n_per: int | None = None
+    reduce: int | None = None
+    sketch: int = 8192
+    excite: str = "none"
+    pretrained: bool = False
+    weights: str = ""
+    drop: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.head not in HEADS:
+            raise ValueError(f"head must be one of {', '.join(HEADS)}, however: {self.head!r}")
+        if self.excite not in ("none", "se", "nrs"):
+            raise ValueError(f"excite must be none, se or nrs, however: {self.excite!r}")
+        if self.name.partition("/")[0] not in ("torchvision", "timm", "cifar"):
+            raise ValueError(
+                "name must be like torchvision/resnet50, timm/seresnet50 or cifar/resnet20, "
+                f"however: {self.name!r}"
+            )
+
+
+def build_model(settings: ModelSettings, num_classes: int, *, seed: int | None = None) -> nn.Module:
+    """Make a network.
+
+    Parameters
+    ----------
+    settings : ModelSettings
+    num_classes : int
+    seed : int, optional
+        The same seed gives the same weights and permutations.
+
+    Raises
+    ------
+    ValueError
+        If there is no such network, or its parts do not fit.
+
+    Examples
+    --------
+    >>> settings = ModelSettings("cifar/resnet20", head="nrs", n_mul=2)
+    >>> build_model(settings, 10, seed=0)(torch.randn(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+        model = _backbone(settings, num_classes)
+        if settings.head == "nrs":
+            return add_head(model, num_classes, settings.n_mul, settings.n_per)
+        if settings.head != "linear":
+            body = trunk(model)
+            return PooledClassifier(body, _pooling(body, settings), num_classes)
+        return model
+
+
+class PooledClassifier(nn.Module):
+    """A trunk, a pooling of its last feature map, and a linear classifier.
+
+    **Shape** input ``(B, 3, H, W)``, output ``(B, num_classes)``.
+
+    Parameters
+    ----------
+    trunk : module from pictures to a feature map, see `trunk`.
+    pool : a pooling of `nrs.vision` (anything with ``out_features``).
+    num_classes : number of classes.
+
+    Examples
+    --------
+    >>> model = PooledClassifier(nn.Conv2d(3, 16, 3), BilinearPool(16), 10)
+    >>> model(torch.randn(2, 3, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(self, trunk: nn.Module, pool: Any, num_classes: int) -> None:
+        super().__init__()
+        self.trunk, self.pool = trunk, pool
+        self.fc = nn.Linear(pool.out_features, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.pool(self.trunk(x)))
+
+
+class _TimmTrunk(nn.Module):
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.model.forward_features(x)
+        return features
+
+
+def trunk(model: nn.Module) -> nn.Module:
+    """The part of a CNN from the picture to the last feature map ``(B, C, H, W)``.
+
+    It shares its weights with the model; VGG's ends before its last pooling, as B-CNN has it.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Of timm (left without its classifier), torchvision's ResNets and all networks whose
+        ``features`` are this part, or of ``cifar_network``.
+
+    Raises
+    ------
+    ValueError
+        If it is not known where the feature map is.
+
+    Examples
+    --------
+    >>> trunk(cifar_network("resnet20"))(torch.randn(1, 3, 32, 32)).shape
+    torch.Size([1, 64, 8, 8])
+    """
+    if hasattr(model, "forward_features") and hasattr(model, "reset_classifier"):
+        model.reset_classifier(0)  # type: ignore[operator]
+        return _TimmTrunk(model)
+    features = getattr(model, "features", None)
+    if isinstance(features, nn.Sequential):
+        ends_with_pool = type(model).__name__ == "VGG" and isinstance(features[-1], nn.MaxPool2d)
+        if type(model).__name__ == "DenseNet":
+            return nn.Sequential(features, nn.ReLU())
+        return features[:-1] if ends_with_pool else features
+    if isinstance(getattr(model, "layer4", None), nn.Module):
+        names = [name for name, _ in model.named_children()]
+        return nn.Sequential(
+            *(model.get_submodule(name) for name in names[: names.index("layer4") + 1])
+        )
+    raise ValueError(
+        f"the last feature map of {type(model).__name__} is not known; give the part of the "
+        "network that makes it to PooledClassifier yourself"
+    )
+
+
+def _backbone(settings: ModelSettings, num_classes: int) -> nn.Module:
+    source, _, name = settings.name.partition("/")
+    if source == "cifar":
+        if settings.pretrained or settings.weights:
+            raise ValueError("the networks for 32×32 pictures have no pretrained weights")
+        return cifar_network(name, num_classes, excite=settings.excite)
+    loaded = settings.pretrained or settings.weights
+    # Pretrained classifiers have their own number of classes.
+    classes = {} if loaded else {"num_classes": num_classes}
+    try:
+        if source == "torchvision":
+            weights = "DEFAULT" if settings.pretrained else None
+            model = torchvision().models.get_model(name, weights=weights, **classes)
+        else:
+            model = timm().create_model(
+                name, pretrained=settings.pretrained, drop_rate=settings.drop, **classes
+            )
+    except (ValueError, RuntimeError, KeyError) as error:
+        raise ValueError(f"{settings.name} must be a network, however: {error}") from None
+    if settings.weights:
+        load_weights(model, settings.weights)
+    if loaded:
+        _renew_classifier(model, num_classes)
+    if settings.excite == "nrs":
+        replace_se(model)
+    return model
+
+
+def load_weights(model: nn.Module, path: str) -> None:
+    """Load a safetensors file into a model of the same shape.
+
+    Raises
+    ------
+    ValueError
+        If the file is not one, or its tensors do not fit.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        model.load_state_dict(load_file(path))
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{path} must hold the weights of the network, however: {error}") from None
+
+
+def _renew_classifier(model: nn.Module, num_classes: int) -> None:
+    """A fresh linear classifier in place of the pretrained one."""
+    if hasattr(model, "reset_classifier"):
+        model.reset_classifier(num_classes)  # type: ignore[operator]
+        return
+    place = find_classifier(model)
+    linear = nn.Linear(place.in_features, num_classes, device=place.device, dtype=place.dtype)
+    put_submodule(model, place.name, place.around(linear))
+    for name, module in place.further.items():
+        put_submodule(model, name, module)
+    for name, auxiliary in place.auxiliary.items():
+        put_submodule(model, name, nn.Linear(auxiliary.in_features, num_classes))
+
+
+def _pooling(body: nn.Module, settings: ModelSettings) -> nn.Module:
+    channels = _channels(body)
+    if settings.head == "bilinear":
+        return BilinearPool(channels, settings.reduce)
+    if settings.head == "isqrt":
+        return ISqrtCovPool(channels, settings.reduce)
+    return CompactBilinearPool(channels, settings.sketch, settings.reduce)
+
+
+def _channels(body: nn.Module) -> int:
+    """Channels of the feature map of a trunk, read from one."""
+    body.eval()
+    with torch.no_grad():
+        channels = body(torch.zeros(1, 3, 64, 64)).shape[1]
+    body.train()
+    return int(channels)

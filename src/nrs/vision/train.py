@@ -1,0 +1,189 @@
+"""Train an image classifier from a configuration: the whole recipe on a page.
+
+nrs train vision --config cifar-resnet20 --out run --set model.excite=nrs
+torchrun --nproc-per-node 4 -m nrs train vision --config imagenet-resnet50-nrs --out run
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nrs.training import RunSettings, TrainSettings, processes, save_network, train_network
+from nrs.training.config import ConfigError, config_values, read_config
+from nrs.training.history import History
+from nrs.training.network import evaluate_network
+from nrs.vision.data import DataSettings, Parts, Preparation, read_data
+from nrs.vision.models import ModelSettings, build_model
+
+# The sections of a configuration file.
+PARTS = {
+    "model": ModelSettings,
+    "data": DataSettings,
+    "picture": Preparation,
+    "train": TrainSettings,
+    "run": RunSettings,
+}
+# What an auxiliary classifier's loss counts (Szegedy et al., 2015).
+AUXILIARY = 0.4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gives.
+
+    Attributes
+    ----------
+    path : Path
+        The model file.
+    history : History
+    metrics : dict
+        On the test pictures, of the weights in the file: ``loss``, ``top1``, ``top5``, ….
+    is_writer : bool
+        Whether this process wrote the file.
+    """
+
+    path: Path
+    history: History
+    metrics: dict[str, float]
+    is_writer: bool = True
+
+    def summary(self) -> str:
+        """The result in a line."""
+        top1, top5 = self.metrics["top1"], self.metrics["top5"]
+        return f"top-1 {top1:.2f} %, top-5 {top5:.2f} % on the test pictures; {self.path}"
+
+
+def recipes() -> list[str]:
+    """Names of the recipes that ship with the package.
+
+    >>> "cifar-resnet20" in recipes()
+    True
+    """
+    folder = resources.files("nrs.vision") / "recipes"
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    )
+
+
+def read_recipe(config: str | os.PathLike[str], overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Read a configuration file, or a recipe of the package by its name.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such recipe, or it says something no part understands.
+
+    Examples
+    --------
+    >>> read_recipe("cifar-resnet20", ["train.epochs=1"])["train"].epochs
+    1
+    """
+    path = Path(config)
+    if path.suffix != ".toml" and os.fspath(config) in recipes():
+        with resources.as_file(resources.files("nrs.vision") / f"recipes/{config}.toml") as found:
+            return read_config(found, PARTS, overrides)
+    if not path.exists():
+        raise ConfigError(
+            f"the configuration must be a TOML file or one of {', '.join(recipes())}, "
+            f"however: {os.fspath(config)!r}"
+        )
+    return read_config(path, PARTS, overrides)
+
+
+def run(
+    config: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    overrides: Iterable[str] = (),
+    verbose: int = 1,
+) -> Outcome:
+    """Train what a configuration says; started again it goes on where it was.
+
+    Parameters
+    ----------
+    config : path or name
+        See `read_recipe`.
+    out : path
+        Folder for checkpoints, TensorBoard files and ``model.safetensors``.
+    overrides : iterable of str
+        ``"section.key=value"``.
+    verbose : int
+        See `nrs.training.Progress`.
+
+    Returns
+    -------
+    Outcome
+    """
+    parts = read_recipe(config, overrides)
+    settings: RunSettings = parts["run"]
+    preparation: Preparation = parts["picture"]
+    folder = Path(out)
+    with processes(settings.device) as group:
+        data = read_data(parts["data"], preparation, settings.seed)
+        network = build_model(parts["model"], len(data.classes), seed=settings.seed)
+        history = train_network(
+            network,
+            data.train,
+            data.test if data.choose is None else data.choose,
+            parts["train"],
+            settings,
+            select=data.choose is not None,
+            loss=classification_loss(settings.label_smoothing),
+            group=group,
+            folder=folder,
+            fingerprint={"config": _identity(parts), "data": _sizes(data)},
+            verbose=verbose,
+        )
+        metrics = evaluate_network(network, data.test, settings, group)
+        path = folder / "model.safetensors"
+        if group.is_writer:
+            save_network(
+                path,
+                network,
+                kind="image",
+                model=asdict(parts["model"]),
+                classes=data.classes,
+                history=history,
+                further={
+                    "picture": asdict(preparation),
+                    "config": config_values(parts),
+                    "metrics": metrics,
+                },
+            )
+        group.wait()
+        return Outcome(path, history, metrics, group.is_writer)
+
+
+def classification_loss(smoothing: float) -> Any:
+    """Cross-entropy, with the auxiliary classifiers of Inception where the network has them."""
+
+    def loss(module: nn.Module, x: Tensor, labels: Tensor) -> Tensor:
+        outputs = module(x)
+        if isinstance(outputs, Tensor):
+            return F.cross_entropy(outputs, labels, label_smoothing=smoothing)
+        scores = [score for score in outputs if score is not None]
+        losses = [F.cross_entropy(score, labels, label_smoothing=smoothing) for score in scores]
+        return losses[0] + AUXILIARY * torch.stack(losses[1:]).sum()
+
+    return loss
+
+
+def _identity(parts: dict[str, Any]) -> dict[str, Any]:
+    """What makes a run another one; settings of the loop count anyway."""
+    values = config_values(parts)
+    return {name: values[name] for name in ("model", "data", "picture")}
+
+
+def _sizes(data: Parts) -> dict[str, int]:
+    return {"train": len(data.train), "test": len(data.test), "classes": len(data.classes)}

@@ -1,0 +1,64 @@
+"""``nrs predict``: the model file says what it reads; mistakes end with exit code 2."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from nrs import NRSClassifier
+from nrs.cli.app import app
+from nrs.training import write_model
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "b": rng.choice(["x", "y"], 60)})
+    labels = np.where(frame["a"] > 0, "up", "down")
+    model = NRSClassifier(epochs=2, random_state=0, verbose=0).fit(frame, labels)
+    model.save(folder / "model.safetensors")
+    frame.assign(extra=1).to_csv(folder / "rows.csv", index=False)
+    frame[["a"]].to_csv(folder / "narrow.csv", index=False)
+    (folder / "empty.csv").write_text("")
+    return folder, model.predict(frame).tolist()
+
+
+def _predict(*arguments):
+    return runner.invoke(app, ["predict", *map(str, arguments)])
+
+
+def test_the_rows_of_a_table(fitted, tmp_path):
+    folder, expected = fitted
+    result = _predict(folder / "model.safetensors", folder / "rows.csv")
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines() == ["prediction", *expected]
+    result = _predict(folder / "model.safetensors", folder / "rows.csv", "--json")
+    assert [row["prediction"] for row in json.loads(result.output)] == expected
+    out = tmp_path / "out.csv"
+    assert _predict(folder / "model.safetensors", folder / "rows.csv", "-o", out).exit_code == 0
+    assert pd.read_csv(out)["prediction"].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "source", "message"),
+    [
+        ("model.safetensors", "narrow.csv", "'b' is missing"),
+        ("model.safetensors", "empty.csv", "must be a comma-separated table"),
+        ("model.safetensors", "nowhere.csv", "must exist"),
+        ("nowhere.safetensors", "rows.csv", "must exist"),
+        ("rows.csv", "rows.csv", "must be a model file"),
+        ("other.safetensors", "rows.csv", "its kind is 'checkpoint'"),
+    ],
+)
+def test_mistakes_are_refused_without_a_traceback(fitted, model, source, message):
+    folder, _ = fitted
+    write_model(folder / "other.safetensors", {}, {}, kind="checkpoint")
+    result = _predict(folder / model, folder / source)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output

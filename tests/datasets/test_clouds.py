@@ -1,0 +1,107 @@
+"""Clouds from text, and folders in the forms in which ModelNet is published."""
+
+import numpy as np
+import pytest
+
+from nrs.datasets import DatasetFileError, read_cloud, read_cloud_folder
+
+OFF = "OFF3 1 0\n0 0 0\n{0} 0 0\n0 {0} 0\n3 0 1 2\n"
+
+
+def test_text_of_commas_or_blanks(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("0,1,2,0,0,1\n3,4,5,0,1,0\n")
+    assert read_cloud(path, 10).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert read_cloud(path, 1, normals=True).tolist() == [[0, 1, 2, 0, 0, 1]]
+    path = tmp_path / "a.xyz"
+    path.write_text("0 1 2\n3 4 5\n6 7 8\n")
+    assert read_cloud(path, 2).shape == (2, 3)
+    with pytest.raises(DatasetFileError, match="a point has 3 numbers"):
+        read_cloud(path, 2, normals=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it is empty"),
+        ("1 2\n", "2 numbers"),
+        ("a b c\n", "must be a text cloud"),
+        ("1 2 3\n4 5\n", "must be a text cloud"),
+        ("1 2 inf\n", "NaN or infinite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:loadtxt")
+def test_damaged_text_is_named(tmp_path, text, message):
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    with pytest.raises(DatasetFileError, match=message):
+        read_cloud(path)
+
+
+def test_an_unknown_ending_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"however: 'a\.jpg'"):
+        read_cloud(tmp_path / "a.jpg")
+
+
+def test_a_folder_of_meshes(tmp_path):
+    for kind, size in (("table", 1), ("night_stand", 2)):
+        for part, n in (("train", 3), ("test", 2)):
+            (tmp_path / kind / part).mkdir(parents=True)
+            for i in range(n):
+                (tmp_path / kind / part / f"{kind}_{i:04}.off").write_text(OFF.format(size))
+    seen = []
+    found = read_cloud_folder(
+        tmp_path, 16, normals=True, progress=lambda done, total: seen.append((done, total))
+    )
+    assert found.classes == ("night_stand", "table")
+    assert found.X_train.shape == (6, 16, 6)
+    assert found.X_test.shape == (4, 16, 6)
+    assert found.y_train.tolist() == [0, 0, 0, 1, 1, 1]
+    assert found.X_train[0, :, 0].max() > 1 >= found.X_train[3, :, 0].max()
+    assert not np.array_equal(found.X_train[0], found.X_train[1])
+    assert seen[-1] == (10, 10)
+    again = read_cloud_folder(tmp_path, 16, normals=True)
+    assert np.array_equal(again.X_test, found.X_test)
+
+
+def test_a_folder_of_texts_with_lists(tmp_path):
+    rows = "\n".join(f"{i},{i},{i},0,0,1" for i in range(4))
+    for name in ("night_stand_0001", "night_stand_0002", "sofa_0001"):
+        kind = name.rpartition("_")[0]
+        (tmp_path / kind).mkdir(exist_ok=True)
+        (tmp_path / kind / f"{name}.txt").write_text(rows)
+    (tmp_path / "modelnet40_train.txt").write_text("night_stand_0001\nsofa_0001\n")
+    (tmp_path / "modelnet40_test.txt").write_text("night_stand_0002\n")
+    found = read_cloud_folder(tmp_path, 6)
+    assert found.classes == ("night_stand", "sofa")
+    assert found.y_train.tolist() == [0, 1]
+    # Four points give six: two come twice.
+    assert found.X_test[0, :, 0].tolist() == [0, 1, 2, 3, 0, 1]
+    (tmp_path / "modelnet40_train.txt").write_text("absent_0001\n" * 9)
+    with pytest.raises(DatasetFileError, match="is not there"):
+        read_cloud_folder(tmp_path, 6)
+
+
+def test_a_folder_of_hdf5_files(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    for name, n in (("ply_data_train0", 3), ("ply_data_train1", 2), ("ply_data_test0", 2)):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["data"] = np.random.default_rng(0).normal(size=(n, 8, 3)).astype(np.float32)
+            file["normal"] = np.ones((n, 8, 3), np.float32)
+            file["label"] = np.arange(n, dtype=np.uint8)[:, None]
+    found = read_cloud_folder(tmp_path, 4, normals=True)
+    assert found.X_train.shape == (5, 4, 6)
+    assert (found.X_train[..., 3:] == 1).all()
+    assert found.classes == ("0", "1", "2")
+    (tmp_path / "shape_names.txt").write_text("airplane\nbathtub\nbed\n")
+    assert read_cloud_folder(tmp_path, 4).classes == ("airplane", "bathtub", "bed")
+    (tmp_path / "ply_data_test0.h5").unlink()
+    with pytest.raises(DatasetFileError, match="'test' in their names"):
+        read_cloud_folder(tmp_path, 4)
+
+
+def test_folders_without_clouds_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="must be a folder of clouds"):
+        read_cloud_folder(tmp_path / "absent")
+    with pytest.raises(DatasetFileError, match="0 training and 0 test files"):
+        read_cloud_folder(tmp_path)
