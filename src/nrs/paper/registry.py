@@ -23,11 +23,12 @@ def tables() -> Mapping[str, Table]:
     from nrs.paper.ablation import ABLATION
     from nrs.paper.accuracy import ACCURACY
     from nrs.paper.mlp_variants import MLP_VARIANTS
+    from nrs.paper.ranking import RANKING
     from nrs.paper.smoke import smoke_of
     from nrs.paper.speed import SPEED
     from nrs.paper.studies import DEPTH, N_H, N_MUL, N_PER
 
-    found = (ACCURACY, MLP_VARIANTS, SPEED, N_MUL, N_PER, N_H, DEPTH, ABLATION)
+    found = (ACCURACY, MLP_VARIANTS, SPEED, N_MUL, N_PER, N_H, DEPTH, ABLATION, RANKING)
     smoke = smoke_of(found)
     return MappingProxyType({table.name: table for table in (*found, smoke)})
 
