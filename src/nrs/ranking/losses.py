@@ -163,23 +163,33 @@ def lambdarank(
     scores, labels, mask = check_padded(scores, labels, mask)
     gains = gains_of(labels)
     with torch.no_grad():
-        difference = scores[:, None, :] - scores[:, :, None]
-        rise = labels[:, :, None] - labels[:, None, :]
-        tied = difference == 0
-        ahead = (difference > 0) | (tied & (rise > 0))
-        equal = tied & (rise == 0)
-        valid = mask[:, None, :]
-        # The document is equal to itself: half of that is taken away again.
-        ranks = 0.5 + (ahead & valid).sum(2) + 0.5 * (equal & valid).sum(2)
-        discount = 1 / torch.log2(1 + ranks.to(scores.dtype))
+        ranks = _ranks(scores, labels, mask)
+        discount = 1 / torch.log2(1 + ranks)
         if k is not None:
             discount = discount * (ranks <= k)
-        weights = (gains[:, :, None] - gains[:, None, :]).abs()
-        weights = weights * (discount[:, :, None] - discount[:, None, :]).abs()
-        pairs = (rise > 0) & mask[:, :, None] & valid
-        weights = weights * pairs * inverse_or_zero(ideal_dcg(gains, k))[:, None, None]
-    order = F.softplus(-sigma * (scores[:, :, None] - scores[:, None, :]))
-    return (weights * order).sum((1, 2)).mean() / math.log(2)
+        # Beside a gain like that, padding is never the less relevant one of a pair.
+        lower = gains.masked_fill(~mask, torch.finfo(gains.dtype).max)
+        weights = (gains[:, :, None] - lower[:, None, :]).relu_()
+        weights *= (discount[:, :, None] - discount[:, None, :]).abs_()
+        scale = inverse_or_zero(ideal_dcg(gains, k)) / math.log(2)
+    order = F.softplus(sigma * (scores[:, None, :] - scores[:, :, None]))
+    return ((weights * order).sum((1, 2)) * scale).mean()
+
+
+def _ranks(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+    """Ranks from 1; among equal scores by ascending label, and equal documents share the mean."""
+    by_label = labels.argsort(dim=1)
+    shown = scores.masked_fill(~mask, LOWEST).gather(1, by_label)
+    order = by_label.gather(1, shown.argsort(dim=1, descending=True, stable=True))
+    s, y = scores.gather(1, order), labels.gather(1, order)
+    new = torch.ones_like(s, dtype=torch.bool)
+    new[:, 1:] = (s[:, 1:] != s[:, :-1]) | (y[:, 1:] != y[:, :-1])
+    group = new.cumsum(1) - 1
+    places = torch.arange(1, s.shape[1] + 1, dtype=s.dtype, device=s.device).expand_as(s)
+    zeros = torch.zeros_like(s)
+    means = zeros.scatter_add(1, group, places)
+    means = means / zeros.scatter_add(1, group, torch.ones_like(s)).clamp_min(1)
+    return torch.empty_like(s).scatter(1, order, means.gather(1, group))
 
 
 LOSSES: dict[str, Loss] = {
