@@ -77,8 +77,9 @@ def _plan(subject: Subject) -> Plan | RankPlan:
 
 
 def _inner(subject: Subject) -> Subject:
-    """Without the name of the table that it stands for."""
-    return replace(subject, setting=tuple(pair for pair in subject.setting if pair[0] != "of"))
+    """The subject of the table that it stands for."""
+    setting = dict(subject.setting)
+    return replace(subject, table=str(setting.pop("of")), setting=tuple(setting.items()))
 
 
 def _measure(cell: Cell, found: Found) -> Measured:

@@ -66,6 +66,8 @@ class TableEstimator(BaseEstimator):
     _passes: Passes | None = None
     # When the present fit began, by the clock of its time limit.
     _begin = 0.0
+    # Of subclasses without this parameter.
+    time_limit: float | None = None
 
     def __init__(
         self,
