@@ -54,13 +54,18 @@ def ranknet(scores: Tensor, labels: Tensor, mask: Tensor | None = None) -> Tenso
     tensor(0.6931)
     """
     scores, labels, mask = check_padded(scores, labels, mask)
-    difference = scores[:, :, None] - scores[:, None, :]
-    order = torch.sign(labels[:, :, None] - labels[:, None, :])
-    # Symmetric in i and j: half of the sum over both orders, without the diagonal.
-    terms = 0.5 * (1 - order) * difference + F.softplus(-difference)
-    pairs = mask[:, :, None] & mask[:, None, :]
-    pairs.diagonal(dim1=1, dim2=2).fill_(False)
-    return 0.5 * (terms * pairs).sum((1, 2)).mean()
+    # Over both orders of a pair the halves of s_i − s_j cancel. What is left is half of
+    # Σ_{i≠j} log(1 + e^{s_j − s_i}), and how many documents are less and more relevant.
+    real = mask.to(scores.dtype)[:, :, None]
+    pairs = F.softplus(scores[:, None, :] - scores[:, :, None])
+    entropy = torch.bmm(real.mT, torch.bmm(pairs, real))[:, 0, 0] - math.log(2) * real.sum((1, 2))
+    with torch.no_grad():
+        grades = Grades.of(labels, mask)
+        counts = grades.total(real[:, :, 0])
+        before = counts.cumsum(1)
+        above = counts.sum(1, keepdim=True) - before
+        balance = grades.spread(before - counts - above) * mask
+    return 0.5 * (entropy - (scores * balance).sum(1)).mean()
 
 
 def listnet(scores: Tensor, labels: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -172,8 +177,10 @@ def lambdarank(
         weights = (gains[:, :, None] - lower[:, None, :]).relu_()
         weights *= (discount[:, :, None] - discount[:, None, :]).abs_()
         scale = inverse_or_zero(ideal_dcg(gains, k)) / math.log(2)
-    order = F.softplus(sigma * (scores[:, None, :] - scores[:, :, None]))
-    return ((weights * order).sum((1, 2)) * scale).mean()
+    steep = sigma * scores
+    order = F.softplus(steep[:, None, :] - steep[:, :, None])
+    total = torch.bmm(weights.view(len(scores), 1, -1), order.view(len(scores), -1, 1))
+    return (total[:, 0, 0] * scale).mean()
 
 
 def _ranks(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
