@@ -118,7 +118,7 @@ def _yes(norm: nn.BatchNorm1d) -> Tensor:
 
 
 def _response(effect: Tensor, norm: Any) -> np.ndarray:
-    """Size of the effects (K, outputs, trees) times the spread of the trees' outputs, (K·trees,)."""
+    """Size of the effects (K, outputs, trees) times the spread of the trees, (K·trees,)."""
     if effect.shape[1] > 1:
         # Only differences between classes count.
         effect = effect - effect.mean(1, keepdim=True)
