@@ -525,9 +525,10 @@ def missing_columns(name: str, missing: Sequence[str], names: Sequence[str]) -> 
 
     close = difflib.get_close_matches(missing[0], names, n=1)
     advice = f"is it {close[0]!r}?" if close else f"its columns are {_listed(names, 6)}"
+    many = len(missing) > 1
     return TableFileError(
-        f"{name} must have the column{'s' if len(missing) > 1 else ''} {_listed(missing)}, however: "
-        f"{'they are' if len(missing) > 1 else 'it is'} missing; {advice}"
+        f"{name} must have the column{'s' if many else ''} {_listed(missing)}, however: "
+        f"{'they are' if many else 'it is'} missing; {advice}"
     )
 
 
