@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 from nrs._version import __version__
 
 if TYPE_CHECKING:
+    from nrs import explain
     from nrs.core import NRS
     from nrs.ranking import NRSRanker
     from nrs.tabular import NRSClassifier, NRSRegressor
 
-__all__ = ["NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "__version__"]
+__all__ = ["NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "__version__", "explain"]
 
 _HOMES = {
     "NRS": "nrs.core",
@@ -21,6 +22,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "explain":
+        return importlib.import_module("nrs.explain")
     # Someone who needs only the layer does not wait for scikit-learn, nor the command line's help
     # for torch.
     if name in _HOMES:

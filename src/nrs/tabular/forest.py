@@ -145,8 +145,8 @@ class FoldedForest(nn.Module):
         self.bins = forest.bins
         self.register_buffer("temperature", forest.temperature.clone())
         with torch.no_grad():
-            n_inputs = forest.n_inputs
-            scale, shift = _affine(forest.norm)
+            self.n_inputs = n_inputs = forest.n_inputs
+            scale, shift = affine(forest.norm)
             # A large table of features keeps its subspaces, which are far smaller than the matrix.
             self.wide = n_inputs > 14 * forest.index.shape[2]
             self.register_buffer("shift", shift)
@@ -162,7 +162,7 @@ class FoldedForest(nn.Module):
             for number, (weight, norm) in enumerate(
                 zip(forest.hidden, forest.hidden_norms, strict=True)
             ):
-                scale, shift = _affine(norm)  # type: ignore[arg-type]
+                scale, shift = affine(norm)  # type: ignore[arg-type]
                 members, units, _ = weight.shape
                 self.register_buffer(f"weight{number}", weight * scale.view(members, units, 1))
                 self.register_buffer(f"shift{number}", shift.view(members, units, 1))
@@ -222,7 +222,7 @@ def combine(outputs: Tensor, kind: str, weights: Tensor | None = None) -> Tensor
     return (outputs * shares).sum(0).t()
 
 
-def _affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+def affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     """A normalisation in eval mode as a scale and a shift, (C, 1) each."""
     assert norm.running_mean is not None
     assert norm.running_var is not None

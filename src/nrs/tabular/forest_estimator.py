@@ -25,6 +25,7 @@ from nrs.tabular.forest_fit import (
     out_of_bag,
 )
 from nrs.tabular.metrics import Evaluation
+from nrs.tabular.open_model import OpenModel
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import checksum
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
@@ -34,7 +35,7 @@ from nrs.training import TrainSettings
 CHECKS = 20
 
 
-class ForestEstimator(TableEstimator):
+class ForestEstimator(OpenModel, TableEstimator):
     """What :class:`nrs.NRSClassifier` and :class:`nrs.NRSRegressor` share.
 
     With ``members_`` of 0 (``preset="single"`` and ``"paper"``) it is the plain

@@ -1,0 +1,20 @@
+"""Why a fitted model says what it says; public as ``nrs.explain``."""
+
+from nrs.tabular.explain.attribution import Attribution, attribute
+from nrs.tabular.explain.interactions import Interaction, interaction_matrix, interactions
+from nrs.tabular.explain.plots import plot_forest, plot_importance, plot_tree
+from nrs.tabular.explain.trees import Tree, Trees, read_trees
+
+__all__ = [
+    "Attribution",
+    "Interaction",
+    "Tree",
+    "Trees",
+    "attribute",
+    "interaction_matrix",
+    "interactions",
+    "plot_forest",
+    "plot_importance",
+    "plot_tree",
+    "read_trees",
+]

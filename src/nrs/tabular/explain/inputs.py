@@ -1,0 +1,84 @@
+"""What trees read: the encoder's features and, in a forest, their bins, with names for both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import torch
+
+from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.forest import ForestNetwork
+
+
+@dataclass
+class Inputs:
+    """Names and source columns of all inputs.
+
+    names : list of str; a bin is called ``age[30…45]``, in the units of the table.
+    groups : (n_inputs,) the source column of each.
+    column_names : list of str, the names of the table's columns.
+    """
+
+    names: list[str]
+    groups: np.ndarray
+    column_names: list[str]
+
+    @classmethod
+    def of(cls, model: Any) -> Inputs:
+        """Name the inputs of a fitted model."""
+        encoder: TableEncoder = model.encoder_
+        names = encoder.feature_names_out_.tolist()
+        groups = encoder.groups_
+        if isinstance(model.network_, ForestNetwork) and model.network_.bins.n_bins:
+            bins = model.network_.bins
+            source = bins.source.cpu().numpy()
+            low = bins.low.double().cpu().numpy()
+            high = low + 1 / bins.rate.double().cpu().numpy()
+            names = names + [
+                f"{names[feature]}[{original(encoder, feature, a)}…{original(encoder, feature, b)}]"
+                for feature, a, b in zip(source.tolist(), low, high, strict=True)
+            ]
+            groups = np.concatenate([groups, groups[source]])
+        return cls(names, groups, column_names(encoder))
+
+    def columns_of(self, inputs: np.ndarray) -> list[str]:
+        """Names of the columns that some inputs come from, in the table's order."""
+        return [self.column_names[index] for index in np.unique(self.groups[inputs]).tolist()]
+
+    def values(self, model: Any, X: Any) -> np.ndarray:
+        """All inputs for the rows of a raw table: (n_rows, n_inputs) float64."""
+        features = model.encoder_.transform(model._read_table(X, reset=False))
+        if not isinstance(features, np.ndarray):
+            features = features.toarray()
+        if isinstance(model.network_, ForestNetwork) and model.network_.bins.n_bins:
+            with torch.no_grad():
+                bins = model.network_.bins.cpu()(torch.from_numpy(features)).numpy()
+            features = np.hstack([features, bins])
+        result: np.ndarray = features.astype(np.float64)
+        return result
+
+
+def column_names(encoder: TableEncoder) -> list[str]:
+    """Names of the source columns; ``x0``, ``x1``, … where they have none."""
+    return encoder._names or [f"x{index}" for index in range(encoder.n_features_in_)]
+
+
+def original(encoder: TableEncoder, feature: int, value: float) -> str:
+    """Write the value of an encoded feature in the units of the table, where it has them."""
+    block = encoder._numbers
+    (place,) = np.nonzero(block.value_at == feature)
+    if len(place):
+        return f"{value * block.scale[place[0]] + block.center[place[0]]:.4g}"
+    learned: Any = encoder._encoders.get(int(encoder.groups_[feature]))
+    first = encoder._first.get(int(encoder.groups_[feature]))
+    if encoder.kinds_[int(encoder.groups_[feature])] == "date" and feature == first:
+        start = datetime(1970, 1, 1, tzinfo=UTC)
+        try:
+            moment = start + timedelta(microseconds=value * learned.scale + learned.center)
+        except OverflowError:
+            return f"{value:.3g}"
+        return moment.strftime("%Y-%m-%d")
+    return f"{value:.3g}"
