@@ -18,7 +18,7 @@ from nrs.cli.train import train
 
 app = typer.Typer(
     name="nrs",
-    help="Neural Random Subspace: from a file to a decision, and the paper's tables as experiments.",
+    help="Neural Random Subspace: from a file to a decision, and the paper's tables.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -32,9 +32,7 @@ def evaluate(
     fitted = load_model(model)
     target = target or (fitted._about or {}).get("target")
     if target is None:
-        raise ValueError(
-            f"{model} does not tell what its target is called; add --target COLUMN"
-        )
+        raise ValueError(f"{model} does not tell what its target is called; add --target COLUMN")
     judged, unlabelled = judge_file(fitted, source, target, encoding=encoding)
     scores = judged.scores()
     if as_json:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv as csv_module
+import io
 import json
 import os
 from collections.abc import Iterator
@@ -61,7 +63,7 @@ def write_table_file(path: str | os.PathLike[str]) -> Iterator[TableWriter]:
     ...     with write_table_file(path) as writer:
     ...         writer.write(pyarrow.table({"a": [1, 2]}))
     ...     path.read_text()
-    '"a"\\n1\\n2\\n'
+    'a\\n1\\n2\\n'
     """
     form = output_format(path)
     codec = _PACKED.get(Path(path).suffix)
@@ -72,11 +74,24 @@ def write_table_file(path: str | os.PathLike[str]) -> Iterator[TableWriter]:
             return
         import pyarrow
 
-        # The writer of Arrow closes what it writes to; the file is closed by whoever opened it.
-        with pyarrow.CompressedOutputStream(pyarrow.PythonFile(file, "w"), codec) as packed:
-            with TableWriter(packed, form) as writer:
-                yield writer
-            packed.flush()
+        with (
+            pyarrow.CompressedOutputStream(_Lent(file), codec) as packed,
+            TableWriter(packed, form) as writer,
+        ):
+            yield writer
+
+
+class _Lent(io.RawIOBase):
+    """A file for a writer that closes what it writes to; whoever opened the file closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        return self._file.write(content)
 
 
 class TableWriter:
@@ -106,6 +121,8 @@ class TableWriter:
         """Add the rows of a ``pyarrow.Table``."""
         if self._form in (".json", ".jsonl", ".ndjson"):
             self._write_lines(table)
+        elif self._form == ".csv":
+            _write_csv(self._file, table, header=self._n_rows == 0)
         else:
             if self._writer is None:
                 self._writer = self._open(table.schema)
@@ -115,10 +132,6 @@ class TableWriter:
     def _open(self, schema: Any) -> Any:
         import pyarrow
 
-        if self._form == ".csv":
-            from pyarrow import csv
-
-            return csv.CSVWriter(self._file, schema)
         if self._form == ".parquet":
             from pyarrow import parquet
 
@@ -132,3 +145,27 @@ class TableWriter:
             self._file.write((start + ",\n".join(lines)).encode())
         else:
             self._file.write(("\n".join(lines) + "\n").encode())
+
+
+def _write_csv(file: Any, table: Any, *, header: bool) -> None:
+    """Write rows with quotes where a cell needs them: Arrow alone would quote every text."""
+    from pyarrow import csv
+
+    if header:
+        names = io.StringIO()
+        csv_module.writer(names, lineterminator="\n").writerow(table.column_names)
+        file.write(names.getvalue().encode())
+    quoting = "needed" if any(map(_needs_quotes, table.columns)) else "none"
+    options = csv.WriteOptions(include_header=False, quoting_style=quoting)
+    csv.write_csv(table, file, options)
+
+
+def _needs_quotes(column: Any) -> bool:
+    import pyarrow
+    from pyarrow import compute
+
+    if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
+        return False
+    # A column of classes has few different values, whatever its length.
+    found = compute.match_substring_regex(column.unique(), pattern='[",\r\n]')
+    return bool(compute.any(found).as_py())

@@ -184,5 +184,3 @@ def _hold_out(truth: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         np.arange(len(truth)), test_size=size, random_state=seed, stratify=labels
     )
     return np.sort(kept), np.sort(held)
-
-
