@@ -18,8 +18,9 @@ class Augmentation:
     drop : float
         At most this part of the points, drawn anew for every cloud, is replaced by the first
         point (0.875 for PointNet and PointNet++).
-    rotate : {"", "up", "any"}
-        Turn about the vertical axis y, about any axis, or not.
+    rotate : {"", "y", "z", "any"}
+        Turn about an axis, about any, or not. ModelNet's meshes stand along z, the published
+        HDF5 clouds along y.
     scale : (float, float)
         Least and largest factor of all coordinates.
     shift : float
@@ -48,8 +49,10 @@ class Augmentation:
     def __post_init__(self) -> None:
         if not 0 <= self.drop < 1:
             raise ValueError(f"drop must be at least 0 and below 1, however: drop={self.drop}")
-        if self.rotate not in ("", "up", "any"):
-            raise ValueError(f"rotate must be '', 'up' or 'any', however: rotate={self.rotate!r}")
+        if self.rotate not in ("", "y", "z", "any"):
+            raise ValueError(
+                f"rotate must be '', 'y', 'z' or 'any', however: rotate={self.rotate!r}"
+            )
         if len(self.scale) != 2 or not 0 < self.scale[0] <= self.scale[1]:
             raise ValueError(
                 f"scale must be a least and a largest factor above 0, however: scale={self.scale}"
@@ -65,7 +68,7 @@ class Augmentation:
         if self.drop:
             cloud = random_drop(cloud, self.drop)
         if self.rotate:
-            cloud = rotate(cloud, random_rotation(upright=self.rotate == "up"))
+            cloud = rotate(cloud, random_rotation(self.rotate))
         xyz = cloud[:, :3]
         low, high = self.scale
         if low != high or low != 1:
@@ -91,18 +94,20 @@ def random_drop(cloud: Tensor, most: float) -> Tensor:
     return torch.where(dropped.unsqueeze(1), cloud[:1], cloud)
 
 
-def random_rotation(*, upright: bool) -> Tensor:
-    """A random rotation (3, 3): about the vertical axis y, or uniform over all rotations.
+def random_rotation(axis: str = "any") -> Tensor:
+    """A random rotation (3, 3): about the axis "y" or "z", or uniform over all rotations.
 
     Examples
     --------
-    >>> turn = random_rotation(upright=True)
+    >>> turn = random_rotation("y")
     >>> bool(torch.allclose(turn @ turn.T, torch.eye(3), atol=1e-6)), turn[1].tolist()
     (True, [0.0, 1.0, 0.0])
     """
-    if upright:
+    if axis != "any":
         angle = float(torch.rand(())) * 2 * math.pi
         c, s = math.cos(angle), math.sin(angle)
+        if axis == "z":
+            return torch.tensor([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
         return torch.tensor([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])
     # A random unit quaternion.
     w, x, y, z = (q := torch.randn(4)).div_(q.norm()).tolist()

@@ -22,7 +22,7 @@ def draw_cloud(
     path : path
         Where to write.
     cloud : Tensor
-        Its first three channels are drawn, y up.
+        Its first three channels are drawn, z up as in ModelNet's meshes.
     weights : Tensor
         See `nrs.points.critical.critical_weights`; the fewest points with half of the weight are
         highlighted, the heavier the darker.
@@ -51,15 +51,13 @@ def draw_cloud(
     canvas_type(figure)
     for place, (azimuth, elevation) in enumerate(((-60, 20), (30, 20)), start=1):
         ax: Any = figure.add_subplot(1, 2, place, projection="3d")
-        # y is up in ModelNet's aligned clouds, z in matplotlib.
         for some, arguments in (
             (rest, {"c": "#b8c0c8", "s": 5, "alpha": 0.6}),
             (chosen, {"c": strength, "cmap": "autumn_r", "vmin": -0.3, "vmax": 1.1, "s": 26,
                       "edgecolors": "#5a1f10", "linewidths": 0.4, "alpha": 1.0}),
         ):  # fmt: skip
-            x, up, z = xyz[some].T
-            ax.scatter(x, -z, up, depthshade=False, **arguments)
-        ax.set_box_aspect(_extent(xyz))
+            ax.scatter(*xyz[some].T, depthshade=False, **arguments)
+        ax.set_box_aspect(_extent(xyz), zoom=1.05)
         ax.set_axis_off()
         ax.view_init(elev=elevation, azim=azimuth)
     note = f"{len(chosen)} of {len(xyz)} points carry half of the decision"
@@ -72,7 +70,7 @@ def draw_cloud(
 def _extent(xyz: Any) -> tuple[float, float, float]:
     size = np.maximum(np.ptp(xyz, axis=0), 1e-6)
     size = np.maximum(size / size.max(), 0.05)
-    return float(size[0]), float(size[2]), float(size[1])
+    return float(size[0]), float(size[1]), float(size[2])
 
 
 def _matplotlib() -> tuple[Any, Any]:
