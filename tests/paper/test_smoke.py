@@ -23,7 +23,9 @@ def test_every_table_runs_in_small(tmp_path):
         if "ThunderGBM" not in entry["column"]:
             assert (entry["status"], entry["n"]) == ("ok", 2), entry
     tried = {entry["row"].split(":")[0] for entry in shown}
-    assert tried == set(tables()) - {"smoke"}
+    # Learning curves are of the trials of another table.
+    curves = {name for name in tables() if name.endswith(("_curves", "_loss"))}
+    assert tried == set(tables()) - {"smoke"} - curves
     out = tmp_path / "report"
     done = subprocess.run(
         [*command, "report", "--tables", "smoke", "--results", str(tmp_path), "--out", str(out)],
