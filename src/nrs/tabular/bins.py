@@ -14,6 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+# Narrowest bin, as a share of the range of all bins of a feature.
+LEAST_WIDTH = 1e-6
+
 
 class PiecewiseLinear(nn.Module):
     """Encode features by how far they have passed through each of their bins.
@@ -91,5 +94,7 @@ def find_edges(values: np.ndarray, n_bins: int) -> np.ndarray:
     if len(distinct) > n_bins + 1:
         distinct = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
     edges = distinct.astype(np.float32)
-    # Edges that are one number in float32 would make a bin of width zero.
-    return edges[np.append(True, np.diff(edges) > 0)]
+    # Values that differ by rounding alone, such as 0 and sin(π), are one: a bin between them would
+    # turn the last bit of a number into a step.
+    least = LEAST_WIDTH * (edges[-1] - edges[0]) if len(edges) else 0
+    return edges[np.append(True, np.diff(edges) > least)]
