@@ -27,7 +27,11 @@ def test_a_tiny_run_prints(monkeypatch):
     monkeypatch.setattr(points, "CHUNKS", (1 << 10,))
     # In this process: the settings above do not reach another.
     monkeypatch.setattr(points, "in_fresh_process", lambda function, **given: function(**given))
-    report = points.run(processes=1, seconds=0.01)
+    monkeypatch.setattr(points, "MODELS", {"pointnet": (1,), "dgcnn": (1,)})
+    report = points.run(processes=1, seconds=0.01, only=["fps", "memory", "pointnet"])
+    rest = [name for name in points.QUESTIONS if name not in ("fps", "memory", "pointnet")]
+    report = points.joined(report, points.run(processes=1, seconds=0.01, only=rest))
     text = points.tables(report)
     assert all(name in text for name in points.TARGETS)
-    assert [entry["batch"] for entry in report["models"]] == [1, 1] * 3
+    assert [entry["model"] for entry in report["models"]] == ["pointnet", "dgcnn"]
+    assert report["knn_memory_mb"].keys() == {"reference", "1024"}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from nrs.core import NRS, count, count_parameters
+from nrs.core import NRS, count, count_parameters, fold
 from nrs.points import DGCNN, RSCNN, PointConv, PointHead, PointNet, PointNet2, add_head
 
 ENCODERS = [PointNet, PointNet2, DGCNN, PointConv, RSCNN]
@@ -183,6 +183,16 @@ def test_flops_are_those_of_the_published_layers():
     assert counts.macs == convolutions + 2048 * 512 + 512 * 256 + 256 * 40
     pointnet = count(PointNet(40), torch.rand(1, 1024, 3))
     assert round(pointnet.macs / 1e6, 2) == 435.43
+
+
+@pytest.mark.parametrize("kind", WITH_NRS)
+def test_a_folded_model_gives_the_same_scores(kind):
+    model = small(kind, subspace=dict(n_mul=1, n_per=32))
+    x = cloud(model, 4)
+    model(x)
+    model.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(fold(model)(x), model(x), rtol=1e-4, atol=1e-4)
 
 
 def test_a_head_for_any_encoder():

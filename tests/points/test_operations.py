@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nrs.points import ball_query, density, farthest_point_sampling, knn
 from nrs.points.gather import canonical_order, gather_points
-from nrs.points.neighbours import squared_distances
+from nrs.points.neighbours import _smallest, squared_distances
 from tests.points.slow_references import slow_ball, slow_density, slow_fps, slow_knn, slow_start
 
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 24), st.integers(1, 4), st.integers(0, 10**6))
@@ -117,6 +117,18 @@ def test_fps_covers_a_cloud_at_least_as_well_as_random_points(points, n, seed):
     assert mine <= 2 * best + 1e-6
     if n >= 4:
         assert mine <= usual + 1e-6
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 300), st.integers(1, 30), st.integers(0, 10**6), st.booleans())
+def test_the_smallest_of_a_row_are_those_of_topk(n, k, seed, ties):
+    x = torch.randn(2, 3, n, generator=torch.Generator().manual_seed(seed))
+    x = (2 * x).round() if ties else x
+    k = min(k, n)
+    values, places = _smallest(x, k)
+    assert torch.equal(values, x.topk(k, dim=-1, largest=False).values)
+    assert torch.equal(values, x.gather(-1, places))
+    assert all(len(set(row)) == k for row in places.flatten(0, 1).tolist())
 
 
 def test_far_off_clouds_keep_their_neighbours():

@@ -5,14 +5,20 @@ from __future__ import annotations
 import typer
 
 from nrs._version import __version__
+from nrs.cli.compare import compare
 from nrs.cli.datasets import datasets
+from nrs.cli.evaluate import evaluate
+from nrs.cli.explain import explain
+from nrs.cli.export import export
+from nrs.cli.fit import fit
+from nrs.cli.info import info
 from nrs.cli.paper import paper
 from nrs.cli.predict import predict
 from nrs.cli.train import train
 
 app = typer.Typer(
     name="nrs",
-    help="Neural Random Subspace: train, predict, datasets, and the paper's tables as experiments.",
+    help="Neural Random Subspace: from a file to a decision, and the paper's tables.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -20,7 +26,8 @@ app = typer.Typer(
 app.add_typer(datasets, name="datasets")
 app.add_typer(paper, name="paper")
 app.add_typer(train, name="train")
-app.command()(predict)
+for command in (fit, predict, evaluate, explain, compare, info, export):
+    app.command()(command)
 
 
 def _version(wanted: bool) -> None:

@@ -33,8 +33,10 @@ def _telling(command: Callable[P, R], code: int) -> Callable[P, R]:
         except KeyboardInterrupt:
             typer.echo("interrupted; start the same command again to go on", err=True)
             raise typer.Exit(130) from None
-        except (ValueError, OSError, ImportError) as error:
-            typer.echo(f"error: {error}", err=True)
+        except (ValueError, TypeError, OSError, ImportError, ArithmeticError) as error:
+            # Three lines at most: what was given, what was expected, what to do.
+            lines = [line for line in str(error).splitlines() if line.strip()][:3]
+            typer.echo("error: " + "\n".join(lines), err=True)
             raise typer.Exit(code) from None
 
     return wrapped

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from nrs.cli.errors import refusals
+from nrs.cli.options import AsJson, Encoding, Jobs, Model, echo_json
 
 # The kind that a model file's header tells -> the module whose predict_file(model, input) reads
-# such a model and such an input, and gives a row a prediction.
+# such a model and such an input, and gives a row a prediction. Tables are streamed instead.
 PREDICTORS = {
-    "table": "nrs.tabular.predict",
     "image": "nrs.vision.predict",
     "points": "nrs.points.predict",
 }
@@ -22,25 +22,102 @@ PREDICTORS = {
 
 @refusals
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model file that nrs saved.")],
+    model: Model,
     source: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="INPUT", help="A table, a picture or folder of them, a mesh or cloud."
+            metavar="INPUT",
+            help="A table (- for standard input), a picture or folder of them, a mesh or cloud.",
+            show_default=False,
         ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write here instead: .csv, or .json."),
+        typer.Option("--output", "-o", help="Write here: .csv, .parquet, .arrow, .jsonl, .json."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", "-p", help="The probability of each class too.")
+    ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(help="Of a number, the interval that holds it this often, such as 0.9."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="A column of the table to hand through; may be repeated."),
+    ] = None,
+    jobs: Jobs = 1,
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
 ) -> None:
     """Predict with a saved model; its header says what it reads.
 
-    Pictures and point clouds are given their five most probable classes, the rows of a table
-    their class or number.
+    The rows of a table are read, predicted and written chunk by chunk, so that a file may be
+    larger than memory. Pictures and point clouds are given their five most probable classes.
+
+    Example: nrs predict churn.safetensors new.csv -o out.csv --keep customer_id
     """
-    rows = predictions(model, source)
+    from nrs.training import read_kind
+
+    check_files(model, source)
+    kind = read_kind(model)
+    if kind == "table":
+        options = {"probabilities": probabilities, "interval": interval, "keep": keep or []}
+        _predict_table(model, source, output, jobs, as_json, encoding=encoding, **options)
+        return
+    if kind not in PREDICTORS:
+        raise ValueError(
+            f"{model} must hold a model of kind table, {', '.join(PREDICTORS)}, however: its kind "
+            f"is {kind!r}; nrs info {model} tells more"
+        )
+    rows = importlib.import_module(PREDICTORS[kind]).predict_file(model, Path(source))
+    _write_listed(rows, output, as_json)
+
+
+def check_files(*paths: str | Path) -> None:
+    """Refuse what is not there before anything heavy is imported.
+
+    Raises
+    ------
+    FileNotFoundError
+    """
+    for path in paths:
+        if str(path) != "-" and not Path(path).exists():
+            raise FileNotFoundError(f"{path} must exist, however: it does not; check the name")
+
+
+def _predict_table(
+    model: Path, source: str, output: Path | None, jobs: int, as_json: bool, **options: Any
+) -> None:
+    from nrs.datasets.table_output import TableWriter, output_format, write_table_file
+    from nrs.tabular.predict import load_model, predict_chunks
+
+    if output is not None:
+        output_format(output)
+    fitted = load_model(model)
+    fitted.n_jobs = jobs
+    chunks = predict_chunks(fitted, source, **options)
+    if output is None:
+        # The first chunk is read before anything is printed.
+        first = next(chunks)
+        stdout = typer.get_binary_stream("stdout")
+        with TableWriter(stdout, ".json" if as_json else ".csv") as writer:
+            writer.write(first)
+            for chunk in chunks:
+                writer.write(chunk)
+        return
+    n_rows = 0
+    with write_table_file(output) as writer:
+        for chunk in chunks:
+            writer.write(chunk)
+            n_rows += chunk.num_rows
+    if as_json:
+        echo_json({"rows": n_rows, "wrote": str(output)})
+    else:
+        typer.echo(f"{n_rows:,} predictions in {output}")
+
+
+def _write_listed(rows: list[dict[str, Any]], output: Path | None, as_json: bool) -> None:
     as_json = as_json or (output is not None and output.suffix == ".json")
     text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n" if as_json else ""
     if not as_json:
@@ -53,33 +130,6 @@ def predict(
     with atomic_write(output) as file:
         file.write(text.encode())
     typer.echo(f"{len(rows)} predictions in {output}")
-
-
-def predictions(model: Path, source: Path) -> list[dict[str, Any]]:
-    """Rows of predictions for an input: ``input`` and ``top``, or the columns of a table.
-
-    Raises
-    ------
-    ValueError
-        If the model or the input cannot be read, or nothing predicts with such a model.
-    FileNotFoundError
-        If one of them is not there.
-    """
-    from nrs.training import read_kind
-
-    for path in (model, source):
-        if not path.exists():
-            raise FileNotFoundError(f"{path} must exist, however: it does not")
-    kind = read_kind(model)
-    if kind not in PREDICTORS:
-        raise ValueError(
-            f"{model} must hold a model of kind {', '.join(PREDICTORS)}, however: its kind is "
-            f"{kind!r}"
-        )
-    rows: list[dict[str, Any]] = importlib.import_module(PREDICTORS[kind]).predict_file(
-        model, source
-    )
-    return rows
 
 
 def _listed(rows: list[dict[str, Any]]) -> str:

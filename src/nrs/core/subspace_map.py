@@ -150,14 +150,16 @@ def _bag(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
             "formulation='bag' computes one output a subspace, however: "
             f"{outputs} outputs (n_per={outputs}); use formulation='blocks'"
         )
-    # An embedding bag has no autocast rule, so it keeps the dtype of the weights.
-    with torch.autocast(x.device.type, enabled=False):
-        by_feature = x.to(weight.dtype).t().contiguous()
-        result = F.embedding_bag(
-            index, by_feature, mode="sum", per_sample_weights=weight.view(groups, -1)
-        )
-        if bias is not None:
-            result = result.add_(bias.unsqueeze(1))
+    if torch.is_autocast_enabled(x.device.type):
+        # An embedding bag has no autocast rule, so it keeps the dtype of the weights.
+        with torch.autocast(x.device.type, enabled=False):
+            return _bag(x.to(weight.dtype), index, weight, bias)
+    by_feature = x.t().contiguous()
+    result = F.embedding_bag(
+        index, by_feature, mode="sum", per_sample_weights=weight.view(groups, -1)
+    )
+    if bias is not None:
+        result = result.add_(bias.unsqueeze(1))
     return result.t()
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from nrs.core.atomic import atomic_write
 from nrs.pages.agreement import Tolerance
-from nrs.pages.figures import EDGE, draw_overview, draw_panels, plotly_js
-from nrs.pages.html import Html, join, script_json, tag
+from nrs.pages.document import draw_document, draw_plots
+from nrs.pages.figures import EDGE, draw_overview, draw_panels
+from nrs.pages.html import Html, join, tag
 from nrs.pages.markdown import write_markdown
 from nrs.pages.pictures import draw_figure
 from nrs.pages.ranks import lay_out, tied_groups, to_png
@@ -20,11 +20,6 @@ from nrs.pages.table_html import draw_cells, draw_statistics
 from nrs.pages.tables import Table, read_tables
 
 TITLE = "Neural Random Subspace: the paper's tables, reported and measured"
-# The browser itself refuses every request the page might make.
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "img-src data: blob:; font-src data:"
-)
 
 
 def write_report(
@@ -111,16 +106,6 @@ def draw_page(
     tables: Sequence[Table], environment: Mapping[str, Any] | None, tolerance: Tolerance
 ) -> Html:
     """The whole page as one piece of HTML."""
-    library = plotly_js()
-    head = tag(
-        "head",
-        Html('<meta charset="utf-8">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
-        tag("title", TITLE),
-        tag("style", Html(_asset("report.css"))),
-    )
     main = tag(
         "main",
         draw_summary(tables, tolerance),
@@ -131,37 +116,10 @@ def draw_page(
         draw_environment(environment),
     )
     header = tag("header", tag("h1", "Neural Random Subspace"), tag("p", _SUBTITLE))
-    body = tag(
-        "body",
-        tag("a", "Skip to the summary", href="#summary", class_="skip"),
-        header,
-        main,
-        tag("script", Html(library)),
-        tag("script", Html(_asset("report.js"))),
-    )
-    return Html(f'<!doctype html>\n<html lang="en">\n{head}\n{body}\n</html>\n')
+    return draw_document(TITLE, header, main)
 
 
 _SUBTITLE = "The paper's tables: reported beside measured"
-
-
-def _asset(name: str) -> str:
-    return resources.files("nrs.pages").joinpath("assets", name).read_text("utf-8")
-
-
-def _plots(anchor: str, panels: Sequence[dict[str, Any]], description: str, caption: str) -> Html:
-    """Places for the panels of a figure, and the panels as data for the page's script."""
-    drawn = []
-    for i, panel in enumerate(panels, start=1):
-        place = f"{anchor}-plot-{i}"
-        title = panel["layout"].get("title", {}).get("text", "")
-        label = description + (f", panel {i}" if title else "")
-        height = f"min-height: {panel['layout']['height']}px"
-        drawn += [
-            tag("div", id=place, class_="plot", role="img", aria_label=label, style=height),
-            tag("script", script_json(panel), type="application/json", data_plot=place),
-        ]
-    return tag("figure", tag("div", *drawn, class_="panels"), tag("figcaption", caption))
 
 
 def _overview(tables: Sequence[Table]) -> Html:
@@ -172,7 +130,7 @@ def _overview(tables: Sequence[Table]) -> Html:
         f"than the paper's, left of it worse. Cells beyond {EDGE:g} stand at the edge."
     )
     words = "Difference from the paper by table"
-    plots = _plots("overview", [draw_overview(tables)], words, caption)
+    plots = draw_plots("overview", [draw_overview(tables)], words, caption)
     return tag("section", tag("h2", "At a glance"), plots)
 
 
@@ -195,7 +153,7 @@ def _section(table: Table, tolerance: Tolerance) -> Html:
         parts.append(tag("details", tag("summary", "Protocol"), *lines))
     if table.kind == "figure" and table.cells:
         caption = "Filled and solid: measured. Open and dashed: the paper. Bars: one std."
-        parts.append(_plots(table.anchor, draw_panels(table), table.title, caption))
+        parts.append(draw_plots(table.anchor, draw_panels(table), table.title, caption))
         parts.append(
             tag("details", tag("summary", "The numbers"), draw_cells(table), draw_statistics(table))
         )

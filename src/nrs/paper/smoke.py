@@ -9,7 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from nrs.datasets import Dataset
 from nrs.paper.accuracy import PLAN as ACCURACY_PLAN
+from nrs.paper.rankers import RankPlan, hold_out
 from nrs.paper.speed import PLAN as SPEED_PLAN
 from nrs.paper.table import Cell, Found, Measured, Printed, Search, Subject, Table
 from nrs.paper.vector import Plan, task_of
@@ -26,7 +30,7 @@ TINY: Mapping[str, Mapping[str, Any]] = {
     "ThunderGBM RF": _BOOSTED,
     "ThunderGBM GBDT": _BOOSTED,
 }
-CLASSES, NUMBERS = "sklearn-wine", "sklearn-diabetes"
+CLASSES, NUMBERS, QUERIES = "sklearn-wine", "sklearn-diabetes", "synthetic"
 
 
 def _tiny(plan: Plan) -> Plan:
@@ -42,16 +46,40 @@ def _tiny(plan: Plan) -> Plan:
     )
 
 
+def tiny_queries(name: str, fold: int) -> Dataset:
+    """A few synthetic queries: no ranking set ships with scikit-learn."""
+    generator = np.random.default_rng(fold)
+    qid = np.repeat(np.arange(30), 8)
+    X = generator.normal(size=(len(qid), 6)).astype(np.float32)
+    y = np.digitize(X[:, 0] + np.abs(X[:, 1]), [1.0, 2.0])
+    train, test = qid < 20, qid >= 20
+    return hold_out(
+        Dataset(
+            name, X[train], y[train], X_test=X[test], y_test=y[test],
+            qid_train=qid[train], qid_test=qid[test], task="ranking",
+        )
+    )  # fmt: skip
+
+
 _ACCURACY, _SPEED = _tiny(ACCURACY_PLAN), _tiny(SPEED_PLAN)
+_RANKING = RankPlan(
+    grid=({"lr": 1e-3}, {"lr": 1e-2}),
+    fixed={"epochs": 1},
+    rounds=3,
+    prefix="smoke-",
+    data=tiny_queries,
+)
 
 
-def _plan(subject: Subject) -> Plan:
-    return _SPEED if dict(subject.setting)["of"] == "speed" else _ACCURACY
+def _plan(subject: Subject) -> Plan | RankPlan:
+    of = dict(subject.setting)["of"]
+    return _RANKING if of == "ranking" else _SPEED if of == "speed" else _ACCURACY
 
 
 def _inner(subject: Subject) -> Subject:
-    """Without the name of the table that it stands for."""
-    return replace(subject, setting=tuple(pair for pair in subject.setting if pair[0] != "of"))
+    """The subject of the table that it stands for."""
+    setting = dict(subject.setting)
+    return replace(subject, table=str(setting.pop("of")), setting=tuple(setting.items()))
 
 
 def _measure(cell: Cell, found: Found) -> Measured:
@@ -74,8 +102,8 @@ def _tiny_of(subject: Subject) -> Callable[[Cell], Measured] | None:
 
 
 def _search(search: Search) -> dict[str, Any]:
-    plan = _SPEED if search.plan == "smoke-speed" else _ACCURACY
-    return plan.search(search)
+    plans: dict[str, Plan | RankPlan] = {"smoke-speed": _SPEED, "smoke-ranking": _RANKING}
+    return plans.get(search.plan, _ACCURACY).search(search)
 
 
 def _small(table: Table, printed: Printed) -> Subject:
@@ -83,6 +111,8 @@ def _small(table: Table, printed: Printed) -> Subject:
     subject = printed.subject
     if table.tiny is not None:
         return replace(subject, table="smoke", setting=(("of", table.name), *subject.setting))
+    if table.name == "ranking":
+        return Subject("smoke", QUERIES, subject.method, (("of", "ranking"),))
     dataset = NUMBERS if task_of(subject.dataset) == "regression" else CLASSES
     setting: dict[str, Any] = {"of": table.name, **dict(subject.setting)}
     if "n_mul" in setting:
@@ -121,7 +151,7 @@ def smoke_of(tables: Sequence[Table]) -> Table:
         finding="None: it shows that every table runs.",
         protocol=(
             "Every method and kind of setting of every table on the wine and diabetes sets of "
-            "scikit-learn, with 1 or 2 epochs and 5 trees; networks for "
+            "scikit-learn and on synthetic queries, with 1 or 2 epochs and 5 trees; networks for "
             "pictures and clouds on made-up ones."
         ),
         printed=tuple(cells.values()),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +26,7 @@ from nrs.datasets import (
     paper_preprocess,
     paper_table,
 )
+from nrs.paper.clock import Clock
 from nrs.paper.methods import NETWORKS, Size, Task, candidates, estimator, searched_as
 from nrs.paper.table import Cell, Found, Measured, NotHereError, Search, Subject
 
@@ -114,9 +114,9 @@ class Plan:
         metric = "accuracy" if task == "classification" else "mse"
         for data in parts_of(subject.dataset, cell.seed, self.n_folds):
             model = estimator(subject.method, task, cell.seed, self.size, settings)
-            with _Clock("fit", times):
+            with Clock("fit", times):
                 model.fit(data.X_train, data.y_train)
-            with _Clock("predict", times):
+            with Clock("predict", times):
                 predicted = model.predict(data.X_test)
             scores.append(_score(task, data.y_test, predicted))
         n_classes = len(np.unique(data.y_train)) if task == "classification" else None
@@ -328,19 +328,3 @@ def _used(model: Any) -> dict[str, Any]:
         return recipe
     parameters: dict[str, Any] = model.get_params(deep=False)
     return parameters
-
-
-class _Clock:
-    """Adds the CPU and wall seconds of a block to ``<name>_cpu_s`` and ``<name>_wall_s``."""
-
-    def __init__(self, name: str, times: dict[str, float]) -> None:
-        self.name, self.times = name, times
-
-    def __enter__(self) -> None:
-        self.begin = time.process_time(), time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        ends = time.process_time(), time.perf_counter()
-        for kind, begin, end in zip(("cpu", "wall"), self.begin, ends, strict=True):
-            key = f"{self.name}_{kind}_s"
-            self.times[key] = self.times.get(key, 0.0) + end - begin

@@ -27,7 +27,7 @@ def unit_sphere(cloud: Tensor) -> Tensor:
     """
     check_finite(cloud, "the cloud")
     xyz = cloud[..., :3]
-    # Halfway first: the mean of very large numbers would overflow.
+    # About one of its points first: the mean of a small cloud far away would lose digits.
     xyz = xyz - xyz[..., :1, :]
     xyz = xyz - xyz.mean(-2, keepdim=True)
     largest = xyz.abs().amax((-2, -1), keepdim=True)

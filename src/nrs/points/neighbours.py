@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -49,7 +50,7 @@ def knn(x: Tensor, k: int, queries: Tensor | None = None, *, chunk: int = CHUNK)
     found = torch.empty(*queries.shape[:2], k, dtype=torch.int64, device=x.device)
     with torch.no_grad():
         for clouds, rows, distances, _ in _distances(x, queries, chunk):
-            found[clouds, rows] = distances.topk(k, dim=-1, largest=False).indices
+            found[clouds, rows] = _smallest(distances, k)[1]
     return found
 
 
@@ -98,9 +99,8 @@ def ball_query(x: Tensor, k: int, radius: float, queries: Tensor, *, chunk: int 
     found = torch.empty(*queries.shape[:2], k, dtype=torch.int64, device=x.device)
     with torch.no_grad():
         for clouds, rows, distances, constant in _distances(x, queries, chunk):
-            near = distances.topk(k, dim=-1, largest=False)
-            outside = near.values > radius**2 - constant
-            found[clouds, rows] = torch.where(outside, near.indices[..., :1], near.indices)
+            values, index = _smallest(distances, k)
+            found[clouds, rows] = torch.where(values > radius**2 - constant, index[..., :1], index)
     return found
 
 
@@ -116,6 +116,29 @@ def squared_distances(x: Tensor, queries: Tensor) -> Tensor:
     """
     norms = queries.square().sum(-1, keepdim=True)
     return (_without_query(x, queries) + norms).clamp_min_(0)
+
+
+def _smallest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k smallest numbers of every row, smallest first, and their places.
+
+    The k smallest lie in the k groups whose minima are smallest: most of a long row is never
+    looked at but for its minima, which is several times as fast as topk of the whole row.
+    """
+    n = x.shape[-1]
+    size = 2 ** max(0, round(math.log2(math.sqrt(n / k))))
+    groups = n // size
+    if size == 1 or groups <= k:
+        return x.topk(k, dim=-1, largest=False)
+    # Group g has the places g, g + groups, g + 2·groups, …: minima of whole rows at a time.
+    minima = x[..., : groups * size].unflatten(-1, (size, groups)).amin(-2)
+    best = minima.topk(k, dim=-1, largest=False, sorted=False).indices
+    steps = torch.arange(size, device=x.device) * groups
+    places = (best.unsqueeze(-2) + steps.unsqueeze(-1)).flatten(-2)
+    if groups * size < n:
+        rest = torch.arange(groups * size, n, device=x.device).expand(*x.shape[:-1], -1)
+        places = torch.cat([places, rest], dim=-1)
+    values, order = x.gather(-1, places).topk(k, dim=-1, largest=False)
+    return values, places.gather(-1, order)
 
 
 def _checked(x: Tensor, queries: Tensor | None, name: str, k: int, chunk: int) -> Tensor:

@@ -101,6 +101,10 @@ class PointNet(PointEncoder):
         )
         return PENALTY * torch.linalg.matrix_norm(gap).mean()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy of the network has no last batch; a tensor within a graph cannot be copied.
+        return self.__dict__ | {"_transform": None}
+
     def _features(self, x: Tensor) -> Tensor:
         moved = torch.bmm(x[..., :3], self.input_transform(x))
         h = self.first(torch.cat([moved, x[..., 3:]], dim=-1) if self.normals else moved)

@@ -54,13 +54,18 @@ def ranknet(scores: Tensor, labels: Tensor, mask: Tensor | None = None) -> Tenso
     tensor(0.6931)
     """
     scores, labels, mask = check_padded(scores, labels, mask)
-    difference = scores[:, :, None] - scores[:, None, :]
-    order = torch.sign(labels[:, :, None] - labels[:, None, :])
-    # Symmetric in i and j: half of the sum over both orders, without the diagonal.
-    terms = 0.5 * (1 - order) * difference + F.softplus(-difference)
-    pairs = mask[:, :, None] & mask[:, None, :]
-    pairs.diagonal(dim1=1, dim2=2).fill_(False)
-    return 0.5 * (terms * pairs).sum((1, 2)).mean()
+    # Over both orders of a pair the halves of s_i − s_j cancel. What is left is half of
+    # Σ_{i≠j} log(1 + e^{s_j − s_i}), and how many documents are less and more relevant.
+    real = mask.to(scores.dtype)[:, :, None]
+    pairs = F.softplus(scores[:, None, :] - scores[:, :, None])
+    entropy = torch.bmm(real.mT, torch.bmm(pairs, real))[:, 0, 0] - math.log(2) * real.sum((1, 2))
+    with torch.no_grad():
+        grades = Grades.of(labels, mask)
+        counts = grades.total(real[:, :, 0])
+        before = counts.cumsum(1)
+        above = counts.sum(1, keepdim=True) - before
+        balance = grades.spread(before - counts - above) * mask
+    return 0.5 * (entropy - (scores * balance).sum(1)).mean()
 
 
 def listnet(scores: Tensor, labels: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -163,23 +168,35 @@ def lambdarank(
     scores, labels, mask = check_padded(scores, labels, mask)
     gains = gains_of(labels)
     with torch.no_grad():
-        difference = scores[:, None, :] - scores[:, :, None]
-        rise = labels[:, :, None] - labels[:, None, :]
-        tied = difference == 0
-        ahead = (difference > 0) | (tied & (rise > 0))
-        equal = tied & (rise == 0)
-        valid = mask[:, None, :]
-        # The document is equal to itself: half of that is taken away again.
-        ranks = 0.5 + (ahead & valid).sum(2) + 0.5 * (equal & valid).sum(2)
-        discount = 1 / torch.log2(1 + ranks.to(scores.dtype))
+        ranks = _ranks(scores, labels, mask)
+        discount = 1 / torch.log2(1 + ranks)
         if k is not None:
             discount = discount * (ranks <= k)
-        weights = (gains[:, :, None] - gains[:, None, :]).abs()
-        weights = weights * (discount[:, :, None] - discount[:, None, :]).abs()
-        pairs = (rise > 0) & mask[:, :, None] & valid
-        weights = weights * pairs * inverse_or_zero(ideal_dcg(gains, k))[:, None, None]
-    order = F.softplus(-sigma * (scores[:, :, None] - scores[:, None, :]))
-    return (weights * order).sum((1, 2)).mean() / math.log(2)
+        # Beside a gain like that, padding is never the less relevant one of a pair.
+        lower = gains.masked_fill(~mask, torch.finfo(gains.dtype).max)
+        weights = (gains[:, :, None] - lower[:, None, :]).relu_()
+        weights *= (discount[:, :, None] - discount[:, None, :]).abs_()
+        scale = inverse_or_zero(ideal_dcg(gains, k)) / math.log(2)
+    steep = sigma * scores
+    order = F.softplus(steep[:, None, :] - steep[:, :, None])
+    total = torch.bmm(weights.view(len(scores), 1, -1), order.view(len(scores), -1, 1))
+    return (total[:, 0, 0] * scale).mean()
+
+
+def _ranks(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+    """Ranks from 1; among equal scores by ascending label, and equal documents share the mean."""
+    by_label = labels.argsort(dim=1)
+    shown = scores.masked_fill(~mask, LOWEST).gather(1, by_label)
+    order = by_label.gather(1, shown.argsort(dim=1, descending=True, stable=True))
+    s, y = scores.gather(1, order), labels.gather(1, order)
+    new = torch.ones_like(s, dtype=torch.bool)
+    new[:, 1:] = (s[:, 1:] != s[:, :-1]) | (y[:, 1:] != y[:, :-1])
+    group = new.cumsum(1) - 1
+    places = torch.arange(1, s.shape[1] + 1, dtype=s.dtype, device=s.device).expand_as(s)
+    zeros = torch.zeros_like(s)
+    means = zeros.scatter_add(1, group, places)
+    means = means / zeros.scatter_add(1, group, torch.ones_like(s)).clamp_min(1)
+    return torch.empty_like(s).scatter(1, order, means.gather(1, group))
 
 
 LOSSES: dict[str, Loss] = {

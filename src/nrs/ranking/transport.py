@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nrs.ranking.grades import Grades, log_sum
+from nrs.ranking.grades import Grades
 from nrs.ranking.padded import LOWEST, check_padded, gains_of
+
+# Below every sum that matters, above 0 where a grade has no document.
+_TINY = 1e-38
 
 
 def wass_rank(
@@ -60,11 +63,16 @@ class _Kernel(NamedTuple):
     grades : the grades of the documents.
     between : (grades, grades) log-kernel between different documents of two grades.
     own : log(1 − e^{−within/ε}), by which the diagonal exceeds its grade's entry.
+    lowest, zeros : (queries, grades) where maxima and sums over grades begin.
+    far : (queries, documents) 0, and at padding so much that 1 / (K x) is nothing there.
     """
 
     grades: Grades
     between: Tensor
     own: float
+    lowest: Tensor
+    zeros: Tensor
+    far: Tensor
 
 
 def _kernel(gains: Tensor, mask: Tensor, epsilon: float, gap: float, within: float) -> _Kernel:
@@ -72,32 +80,42 @@ def _kernel(gains: Tensor, mask: Tensor, epsilon: float, gap: float, within: flo
     values, relevant = grades.values, grades.values > 0
     cost = (values[:, None] - values).abs() + gap * (relevant[:, None] != relevant)
     cost.fill_diagonal_(within)
-    return _Kernel(grades, -cost / epsilon, math.log(-math.expm1(-within / epsilon)))
+    zeros = gains.new_zeros(len(gains), len(values))
+    own = math.log(-math.expm1(-within / epsilon))
+    lowest = torch.full_like(zeros, LOWEST)
+    far = torch.zeros_like(gains).masked_fill_(~mask, -LOWEST)
+    return _Kernel(grades, -cost / epsilon, own, lowest, zeros, far)
 
 
 def _log_product(log_x: Tensor, kernel: _Kernel) -> Tensor:
-    """log(K x) of each document, (queries, documents)."""
-    grades = kernel.grades
-    from_grades = log_sum(grades.log_total(log_x)[:, None, :] + kernel.between)
-    return torch.logaddexp(grades.spread(from_grades), log_x + kernel.own)
+    """log(K x) of each document, (queries, documents); log x is `LOWEST` at padding."""
+    place = kernel.grades.place
+    shift = kernel.lowest.scatter_reduce(1, place, log_x, "amax")
+    parts = (log_x - shift.gather(1, place)).exp_()
+    by_grade = kernel.zeros.scatter_add(1, place, parts).clamp_min_(_TINY).log_().add_(shift)
+    reach = by_grade[:, None, :] + kernel.between
+    farthest = reach.amax(2, keepdim=True)
+    from_grades = (reach - farthest).exp_().sum(2).log_().add_(farthest[:, :, 0])
+    return torch.logaddexp(from_grades.gather(1, place), log_x + kernel.own).add_(kernel.far)
 
 
 def _pull_back(gradient: Tensor, log_x: Tensor, log_product: Tensor, kernel: _Kernel) -> Tensor:
     """Gradient with respect to log x of what has `gradient` with respect to log(K x).
 
     Σ_i gradient_i K_ij x_j / (K x)_i. Taken relative to the largest 1 / (K x)_i of each grade, no
-    factor exceeds 1.
+    factor exceeds 1. The gradient is 0 at padding.
     """
-    grades = kernel.grades
-    largest = grades.largest(-log_product)
-    # Padding may exceed the largest of its grade; its gradient is 0.
-    weights = (-log_product - grades.spread(largest)).clamp_max_(0.0).exp_()
-    sums = grades.total(gradient * weights * grades.mask)
+    place = kernel.grades.place
+    inverse = -log_product
+    largest = kernel.lowest.scatter_reduce(1, place, inverse, "amax")
+    weights = (inverse - largest.gather(1, place)).exp_().mul_(gradient)
+    sums = kernel.zeros.scatter_add(1, place, weights)
     reach = largest[:, None, :] + kernel.between
-    farthest = reach.amax(2)
-    shares = torch.einsum("qhg,qg->qh", (reach - farthest[:, :, None]).exp(), sums)
-    from_grades = (log_x + grades.spread(farthest)).exp() * grades.spread(shares)
-    return from_grades + gradient * (log_x + kernel.own - log_product).exp()
+    farthest = reach.amax(2, keepdim=True)
+    shares = torch.bmm((reach - farthest).exp_(), sums[:, :, None])[:, :, 0]
+    from_grades = farthest[:, :, 0].gather(1, place).add_(log_x).exp_()
+    from_grades *= shares.gather(1, place)
+    return from_grades.addcmul_(gradient, (log_x + inverse).add_(kernel.own).exp_())
 
 
 class _Sinkhorn(torch.autograd.Function):

@@ -66,6 +66,10 @@ class TableEstimator(BaseEstimator):
     _passes: Passes | None = None
     # When the present fit began, by the clock of its time limit.
     _begin = 0.0
+    # Of subclasses without this parameter.
+    time_limit: float | None = None
+    # What travels with the model file beside the model, as JSON values: the target's name, …
+    _about: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -212,6 +216,7 @@ class TableEstimator(BaseEstimator):
             "target": self.target_.state(),
             "history": self.history_.to_dict(),
             "importances": [value.hex() for value in self._importances.tolist()],
+            "about": self._about or {},
             **self._extra_header(),
         }
         write_model(path, self.network_.state_dict(), header, kind=self._file_kind)
@@ -237,6 +242,7 @@ class TableEstimator(BaseEstimator):
         model.target_ = cls._target_from_state(header["target"])
         model.history_ = History.from_dict(header["history"])
         model._importances = np.array([float.fromhex(v) for v in header["importances"]])
+        model._about = header.get("about")
         model._remember(cls._recipe_type.from_dict(header["recipe"]))
         model.n_features_in_ = model.encoder_.n_features_in_
         if hasattr(model.encoder_, "feature_names_in_"):

@@ -14,9 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-# Narrowest bin, as a share of the range of all bins of a feature.
-LEAST_WIDTH = 1e-6
-
 
 class PiecewiseLinear(nn.Module):
     """Encode features by how far they have passed through each of their bins.
@@ -89,12 +86,14 @@ def find_edges(values: np.ndarray, n_bins: int) -> np.ndarray:
     [1.0, 2.0, 3.0]
     >>> find_edges(np.arange(101.0), 4).tolist()
     [0.0, 25.0, 50.0, 75.0, 100.0]
+    >>> find_edges(np.array([0.0, 1e-16, 1.0]), 8).tolist()
+    [0.0, 1.0]
     """
     distinct = np.unique(values)
     if len(distinct) > n_bins + 1:
         distinct = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
     edges = distinct.astype(np.float32)
-    # Values that differ by rounding alone, such as 0 and sin(π), are one: a bin between them would
-    # turn the last bit of a number into a step.
-    least = LEAST_WIDTH * (edges[-1] - edges[0]) if len(edges) else 0
+    # Edges that differ by rounding alone, such as the sines of two months, would make a step whose
+    # slope drowns all others.
+    least = 1e-5 * (edges[-1] - edges[0])
     return edges[np.append(True, np.diff(edges) > least)]

@@ -227,7 +227,9 @@ class ForestEstimator(OpenModel, TableEstimator):
         outputs = out_of_bag(self._predictor, rows, folds, self._n_folds()).cpu()
         truth = rows.targets[rows.index]
         if isinstance(self.target_, (ClassTarget, MultilabelTarget)):
-            self.network_.temperature.fill_(find_temperature(outputs, truth, self.target_))
+            weights = None if rows.weights is None else rows.weights[rows.index]
+            temperature = find_temperature(outputs, truth, self.target_, weights)
+            self.network_.temperature.fill_(temperature)
             outputs = outputs / self.network_.temperature.cpu()
             self.oob_decision_function_ = self.target_.probabilities(outputs)
         else:

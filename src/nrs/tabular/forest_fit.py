@@ -163,7 +163,9 @@ def _fold_of(n_members: int, n_folds: int, device: torch.device) -> Tensor:
     return (torch.arange(n_members, device=device) % n_folds).unsqueeze(1)
 
 
-def find_temperature(outputs: Tensor, y: Tensor, target: Target) -> float:
+def find_temperature(
+    outputs: Tensor, y: Tensor, target: Target, weights: Tensor | None = None
+) -> float:
     """The number that divides out-of-bag outputs so that their loss is least.
 
     Examples
@@ -174,5 +176,5 @@ def find_temperature(outputs: Tensor, y: Tensor, target: Target) -> float:
     True
     """
     choices = torch.logspace(-1, 1, 81, base=2.0)
-    losses = [float(target.loss(outputs / choice, y, None)) for choice in choices]
+    losses = [float(target.loss(outputs / choice, y, weights)) for choice in choices]
     return float(choices[int(np.argmin(losses))])

@@ -61,17 +61,24 @@ class Evaluation:
         if isinstance(self.target, ClassTarget):
             measured["val_accuracy"] = float((outputs.argmax(1) == y).float().mean())
         if self.metric == "default":
-            measured["score"] = self._default(measured)
+            measured["score"] = self._default(measured, outputs, y, weights)
         else:
             name, value, sign = self._chosen(outputs, y)
             measured[f"val_{name}"] = value
             measured["score"] = sign * value
         return measured
 
-    def _default(self, measured: dict[str, float]) -> float:
-        if isinstance(self.target, ClassTarget):
-            return measured["val_accuracy"] - 0.1 * measured["val_loss"]
-        return -measured["val_loss"]
+    def _default(
+        self, measured: dict[str, float], outputs: Tensor, y: Tensor, weights: Tensor | None
+    ) -> float:
+        if not isinstance(self.target, ClassTarget):
+            return -measured["val_loss"]
+        accuracy = measured["val_accuracy"]
+        if weights is not None:
+            # Rows that weigh nothing should not decide either.
+            right = (outputs.argmax(1) == y).double() * weights
+            accuracy = float(right.sum() / weights.sum().clamp_min(1e-30))
+        return accuracy - 0.1 * measured["val_loss"]
 
     def _chosen(self, outputs: Tensor, y: Tensor) -> tuple[str, float, int]:
         truth = self._truth(y)

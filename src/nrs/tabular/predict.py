@@ -3,79 +3,219 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from nrs.datasets.table_files import TableFileError, column_names, stream_table_file
 from nrs.tabular.classifier import NRSClassifier
+from nrs.tabular.judged import Judged, judge
 from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.targets import ClassTarget
 from nrs.training import ModelFileError, read_model
 
 
-def predict_file(
-    model: str | os.PathLike[str], source: str | os.PathLike[str]
-) -> list[dict[str, Any]]:
-    """Predict every row of a comma-separated table whose first line names the columns.
-
-    Columns that the model was not fitted with are left out.
-
-    Parameters
-    ----------
-    model : path
-        A file that ``NRSClassifier.save`` or ``NRSRegressor.save`` wrote.
-    source : path
-        The table.
-
-    Returns
-    -------
-    list of dict
-        ``prediction`` for each row; ``prediction_0``, … of several outputs.
+def load_model(path: str | os.PathLike[str]) -> NRSClassifier | NRSRegressor:
+    """Read a table model, whichever estimator saved it.
 
     Raises
     ------
     ModelFileError
-        If the model file is not a table model.
-    ValueError
-        If the table cannot be read or lacks a column.
-    ImportError
-        If pandas is not installed.
+        If the file is not a whole model file of a table.
     """
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError(
-            "predicting the rows of a file needs pandas, which is not installed; "
-            "run: pip install 'neural-random-subspace[frames]'"
-        ) from None
-    estimator = _load(model)
-    try:
-        table = pandas.read_csv(source)
-    except (UnicodeDecodeError, pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
-        raise ValueError(
-            f"{source} must be a comma-separated table, however: {str(error).strip()}"
-        ) from None
-    if hasattr(estimator, "feature_names_in_"):
-        wanted = list(estimator.feature_names_in_)
-        missing = [name for name in wanted if name not in table.columns]
-        if missing:
-            raise ValueError(
-                f"{source} must have the columns that the model was fitted with, however: "
-                f"{', '.join(map(repr, missing[:5]))} "
-                f"{'is' if len(missing) == 1 else 'are'} missing"
-            )
-        table = table[wanted]
-    predicted = estimator.predict(table)
-    if predicted.ndim == 1:
-        return [{"prediction": value} for value in predicted.tolist()]
-    return [
-        {f"prediction_{place}": value for place, value in enumerate(row)}
-        for row in predicted.tolist()
-    ]
-
-
-def _load(path: str | os.PathLike[str]) -> NRSClassifier | NRSRegressor:
     name = read_model(path, kind="table").header["estimator"]
     for kind in (NRSClassifier, NRSRegressor):
         if name == kind.__name__:
             return kind.load(path)
     raise ModelFileError(
-        f"{os.fspath(path)} must hold a model of NRSClassifier or NRSRegressor, however: {name}"
+        f"{os.fspath(path)} must hold a model of NRSClassifier or NRSRegressor, however: {name}; "
+        "load it with the class that saved it"
     )
+
+
+def predict_chunks(
+    model: Any,
+    source: str | os.PathLike[str],
+    *,
+    probabilities: bool = False,
+    interval: float | None = None,
+    keep: Sequence[str] = (),
+    encoding: str = "utf-8",
+) -> Iterator[Any]:
+    """Predict the rows of a table file, chunk after chunk, with bounded memory.
+
+    Columns that the model was not fitted with are left out.
+
+    Parameters
+    ----------
+    model : a fitted estimator
+    source : path, or "-" for standard input
+        See :func:`nrs.datasets.table_files.stream_table_file`.
+    probabilities : bool
+        Give the probability of each class too.
+    interval : float, optional
+        Give the interval that holds the number with this probability too.
+    keep : sequence of str
+        Columns of the file to hand through, as they are.
+    encoding : str
+        Of a text file.
+
+    Yields
+    ------
+    pyarrow.Table
+        The kept columns, then ``prediction`` (``prediction_0``, … of several outputs), then
+        ``probability_<class>`` or ``low`` and ``high``.
+
+    Raises
+    ------
+    nrs.datasets.table_files.TableFileError
+        If the table cannot be read, lacks a column, or a column holds other values than in the
+        fit.
+    ValueError
+        If probabilities or an interval are asked of a model that has none.
+    """
+    import pyarrow
+
+    if probabilities and not hasattr(model, "predict_proba"):
+        raise ValueError("probabilities need a classifier, however: the model predicts numbers")
+    if interval is not None and not hasattr(model, "predict_interval"):
+        raise ValueError("an interval needs a regressor, however: the model predicts classes")
+    columns = _columns(model, source, encoding)
+    for chunk in stream_table_file(source, columns, also=keep, encoding=encoding):
+        X = _features(model, chunk, list(columns), source)
+        found: dict[str, Any] = {name: chunk.column(name) for name in keep}
+        if probabilities:
+            chances = model.predict_proba(X)
+            if isinstance(model.target_, ClassTarget):
+                found["prediction"] = model.classes_[chances.argmax(1)]
+            else:
+                found |= _columns_of((chances > 0.5).astype(int))
+            for place, label in enumerate(model.classes_.tolist()):
+                found[f"probability_{label}"] = chances[:, place]
+        else:
+            found |= _columns_of(model.predict(X))
+        if interval is not None:
+            for name, values in zip(
+                ("low", "high"), model.predict_interval(X, interval), strict=True
+            ):
+                found |= _columns_of(values, name)
+        yield pyarrow.table(found)
+
+
+def judge_file(
+    model: Any, source: str | os.PathLike[str], target: str, *, encoding: str = "utf-8"
+) -> tuple[Judged, int]:
+    """Predict a labelled table and set the predictions beside the truth.
+
+    Returns
+    -------
+    judged : Judged
+    unlabelled : int
+        Rows without a value of the target, which were left out.
+
+    Raises
+    ------
+    ValueError
+        As :func:`predict_chunks`, or if no row has a value of the target.
+    """
+    columns = _columns(model, source, encoding)
+    kind = _target_kind(model)
+    parts: list[Judged] = []
+    at = n_known = 0
+    for chunk in stream_table_file(source, columns | {target: kind}, encoding=encoding):
+        labelled = chunk.column(target).is_valid()
+        rows = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
+        part = chunk.filter(labelled) if len(rows) < chunk.num_rows else chunk
+        if len(rows):
+            truth = _truth(model, part.column(target), str(source))
+            X = _features(model, part, list(columns), source)
+            parts.append(judge(model, X, truth, os.path.basename(source), at + rows))
+        at += chunk.num_rows
+        n_known += len(rows)
+    if not parts:
+        raise TableFileError(
+            f"{source} must have rows with a value of {target!r}, however: none has one; "
+            "check the file"
+        )
+    return _joined(parts), at - n_known
+
+
+def read_rows(model: Any, source: str | os.PathLike[str], most: int = 20_000) -> Any:
+    """The first rows of a table file as the model reads them: a ``pyarrow.Table``."""
+    import pyarrow
+
+    columns = _columns(model, source, "utf-8")
+    chunks, n_rows = [], 0
+    for chunk in stream_table_file(source, columns):
+        chunks.append(chunk)
+        n_rows += chunk.num_rows
+        if n_rows >= most:
+            break
+    return pyarrow.concat_tables(chunks).slice(0, most)
+
+
+def _joined(parts: Sequence[Judged]) -> Judged:
+    first = parts[0]
+    chances = [part.probabilities for part in parts if part.probabilities is not None]
+    return Judged(
+        first.source,
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.truth for part in parts]),
+        np.concatenate([part.predicted for part in parts]),
+        np.concatenate(chances) if chances else None,
+        first.classes,
+    )
+
+
+def _target_kind(model: Any) -> str:
+    if not isinstance(model.target_, ClassTarget):
+        return "number"
+    kind = model.classes_.dtype.kind
+    return "boolean" if kind == "b" else "number" if kind in "iuf" else "category"
+
+
+def _truth(model: Any, column: Any, source: str) -> np.ndarray:
+    from nrs.tabular.schema import target_values
+
+    if isinstance(model.target_, ClassTarget):
+        truth = target_values(column, "classification")
+        kind = model.classes_.dtype.kind
+        # A file with types of its own may hold numbers where the model knows text.
+        return truth.astype(str) if kind in "UO" else truth.astype(model.classes_.dtype)
+    if getattr(model.target_, "single", False):
+        return target_values(column, "regression")
+    raise ValueError(f"{source} can be judged for one target only; use the model in Python")
+
+
+def _columns(model: Any, source: str | os.PathLike[str], encoding: str) -> dict[str, str]:
+    """The columns that the model reads, and their kinds."""
+    kinds = model.encoder_.kinds_
+    if hasattr(model, "feature_names_in_"):
+        return dict(zip(model.feature_names_in_.tolist(), kinds, strict=True))
+    if os.fspath(source) == "-":
+        raise ValueError(
+            "a model of columns without names needs a file, however: standard input; save it first"
+        )
+    names = column_names(source, encoding=encoding)
+    if len(names) != len(kinds):
+        raise TableFileError(
+            f"{source} must have {len(kinds)} columns as in the fit, however: it has {len(names)}; "
+            "leave out the others"
+        )
+    return dict(zip(names, kinds, strict=True))
+
+
+def _features(model: Any, chunk: Any, names: list[str], source: Any) -> Any:
+    table = chunk.select(names)
+    if hasattr(model, "feature_names_in_"):
+        return table
+    # Fitted to an array: given one again, its columns are known by position.
+    columns = [table.column(name).to_pandas().to_numpy() for name in names]
+    return np.column_stack(columns)
+
+
+def _columns_of(values: np.ndarray, name: str = "prediction") -> dict[str, np.ndarray]:
+    if values.ndim == 1:
+        return {name: values}
+    return {f"{name}_{place}": values[:, place] for place in range(values.shape[1])}

@@ -128,7 +128,7 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
     steps in all.
     """
     batch_size = 128 if rows < 20_000 else 256 if rows < 200_000 else 1024
-    epochs = 40 if rows < 20_000 else 20 if rows < 200_000 else 8
+    epochs = 40 if rows < 50_000 else 20 if rows < 500_000 else 8
     members = 16 if rows < 100_000 else 8
     width = 128
     if preset == "fast":
@@ -143,7 +143,8 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
         subspaces=width,
         columns=9,
         bins=8,
-        hidden=(width,),
+        # A second layer pays off where there are rows enough to fit it.
+        hidden=(width,) if rows < 1_000 else (width, width),
         dropout=0.1,
         epochs=max(epochs, math.ceil(least / steps)),
         batch_size=batch_size,

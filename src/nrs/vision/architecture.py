@@ -29,7 +29,7 @@ class Classifier:
     auxiliary : dict of name to Linear
         Further classifiers of the training objective.
     attributes : dict
-        Attributes of the model that then have another value.
+        Attributes of the model that then have another value, by dotted name.
     """
 
     name: str
@@ -153,7 +153,7 @@ def _of_timm(model: nn.Module, names: Any) -> Classifier:
         return Classifier(
             place.name, width, place.device, place.dtype,  # type: ignore[arg-type]
             further={"pre_logits": nn.Identity()},
-            attributes={"head_hidden_size": width},
+            attributes={"head_hidden_size": width, "head.in_features": width},
         )  # fmt: skip
     return _named(model, names)
 

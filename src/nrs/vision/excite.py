@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
+from nrs.core.subspace_map import map_rows
 from nrs.vision._torchvision import part
 
 # What timm passes to an attention layer and NRS has no use for.
@@ -45,14 +46,16 @@ class SEBlock(nn.Module):
         super().__init__()
         hidden = max(1, channels // reduction)
         self.channels = channels
-        self.pool = nn.AdaptiveAvgPool2d(1)
         self.squeeze = nn.Linear(channels, hidden, bias=False, device=device, dtype=dtype)
         self.excite = nn.Linear(hidden, channels, bias=False, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        pooled = self.pool(x).flatten(1)
-        gate = torch.sigmoid(self.excite(torch.relu(self.squeeze(pooled))))
+        gate = torch.sigmoid(self.excite(torch.relu(self.squeeze(x.mean((2, 3))))))
         return x * gate[:, :, None, None]
+
+    def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
+        """Multiply-adds and the paper's FLOPs of the pooling, for `nrs.core.count`."""
+        return 0, _pooling_flops(x)
 
 
 class NRSExcite(nn.Module):
@@ -105,7 +108,6 @@ class NRSExcite(nn.Module):
         super().__init__()
         self.channels = channels
         self.channels_last = channels_last
-        self.pool = nn.AdaptiveAvgPool2d(1)
         self.nrs = NRS(
             channels, 1, n_per, n_h, layout=layout, norm=False, activation="sigmoid",
             formulation=formulation, seed=seed, device=device, dtype=dtype,
@@ -113,8 +115,28 @@ class NRSExcite(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.channels_last:
-            return x * self.nrs(x.mean((1, 2)))[:, None, None, :]
-        return x * self.nrs(self.pool(x).flatten(1))[:, :, None, None]
+            return x * self._gates(x.mean((1, 2)))[:, None, None, :]
+        return x * self._gates(x.mean((2, 3)))[:, :, None, None]
+
+    def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
+        """Multiply-adds and the paper's FLOPs but those of a folded map, for `nrs.core.count`."""
+        pooling = _pooling_flops(x)
+        if not isinstance(self.nrs, NRS):
+            return 0, pooling
+        macs = x.shape[0] * self.nrs.weight.numel()
+        return macs, macs + x.shape[0] * self.channels + pooling
+
+    def _gates(self, pooled: Tensor) -> Tensor:
+        layer = self.nrs
+        if not isinstance(layer, NRS):  # folded
+            gates: Tensor = layer(pooled)
+            return gates
+        # The layer's own checks and calls would take as long as the map of a small batch.
+        index = layer.index.view(self.channels // layer.n_per, -1)
+        kernels = layer.weight.reshape(index.shape[0], layer.n_per, -1)
+        mapped = map_rows(pooled, index, kernels, layer.bias, layer.formulation)
+        # Every gate is read H·W times, quicker where its memory follows that of the input.
+        return torch.sigmoid(mapped).contiguous()
 
 
 def replace_se(
@@ -174,6 +196,11 @@ def replace_se(
         )
         setattr(parent, name, new.train(block.training))
     return model
+
+
+def _pooling_flops(x: Tensor) -> int:
+    # As the paper's counter has it: (H·W + 1)·C a picture.
+    return x.numel() + x.shape[0] * x.shape[1]
 
 
 def _se_blocks() -> dict[type[nn.Module], str]:

@@ -151,9 +151,10 @@ def add_head(
         before.append((name, model.get_submodule(name)))
         put_submodule(model, name, module)
     for name, value in {"num_classes": num_classes, **place.attributes}.items():
-        if hasattr(model, name):
-            before.append((name, getattr(model, name)))
-            setattr(model, name, value)
+        owner, attribute = _owner(model, name)
+        if hasattr(owner, attribute):
+            before.append((name, getattr(owner, attribute)))
+            setattr(owner, attribute, value)
     head.__dict__["_before"] = before
     return model
 
@@ -184,8 +185,14 @@ def remove_head(model: nn.Module) -> nn.Module:
             value.train(model.training)
             put_submodule(model, name, value.to(weight.device, weight.dtype))
         else:
-            setattr(model, name, value)
+            owner, attribute = _owner(model, name)
+            setattr(owner, attribute, value)
     return model
+
+
+def _owner(model: nn.Module, name: str) -> tuple[nn.Module, str]:
+    parent, _, attribute = name.rpartition(".")
+    return model.get_submodule(parent), attribute
 
 
 def largest_divisor(channels: int, most: int = MOST_N_PER) -> int:

@@ -22,6 +22,7 @@ _MARGIN = 16
 _POWERS = 10 ** np.arange(9, dtype=np.uint32)
 # Digits of which every number is exact in float64.
 _MOST_DIGITS = 15
+_MOST_INDEX_DIGITS = 8
 _NO_POINT = 64
 
 
@@ -91,6 +92,9 @@ def parse_block(block: bytes) -> Pairs:
     colons = text.colons()
     if len(colons) != len(starts) or not ((starts < colons) & (colons < ends - 1)).all():
         raise _explain(block)
+    index_lengths = colons - starts
+    if index_lengths.max(initial=0) > _MOST_INDEX_DIGITS:
+        raise _explain(block)
     # The first pair of each line is its query.
     queries = first - np.arange(n_lines)
     counts = np.diff(np.append(queries, len(colons)))
@@ -100,7 +104,7 @@ def parse_block(block: bytes) -> Pairs:
     values, digits = text.numbers(colons + 1, ends)
     labels, label_digits = text.numbers(label_starts, label_ends)
     # Every token has no more digits than it must have; so if the sums agree, all are right.
-    other_digits = int(label_digits.sum() + (colons - starts).sum()) - 3 * n_lines
+    other_digits = int(label_digits.sum() + index_lengths.sum()) - 3 * n_lines
     if int(digits.sum()) + other_digits != text.n_digits:
         text.read_exponents(colons, ends, values, digits)
         if int(digits.sum()) + other_digits != text.n_digits:
@@ -165,9 +169,8 @@ class _Text:
         return all((self.bytes[starts + k] == byte).all() for k, byte in enumerate(b"qid"))
 
     def integers(self, starts: Array, ends: Array) -> Array:
-        """The number that at most eight digits spell; of more, that of the last."""
-        digits = np.minimum(ends - starts, 8)
-        return (self.eight[ends - 1] % _POWERS[digits]).astype(np.int64)
+        """The numbers that at most eight digits each spell."""
+        return (self.eight[ends - 1] % _POWERS.take(ends - starts)).astype(np.int64)
 
     def numbers(self, starts: Array, ends: Array) -> tuple[Array, Array]:
         """Decimal numbers as float64, and how many digits each must have to be right."""
@@ -196,9 +199,8 @@ class _Text:
         return value, digits
 
     def all_digits(self, starts: Array, ends: Array) -> bool:
-        """Whether the tokens consist of at most eight digits each."""
-        length = ends - starts
-        return bool((self._count(starts, ends) == length).all() and (length <= 8).all())
+        """Whether the tokens consist of digits alone."""
+        return bool((self._count(starts, ends) == ends - starts).all())
 
     def read_exponents(self, colons: Array, ends: Array, values: Array, digits: Array) -> None:
         """Read again values like ``1.5e-07``, and set how many digits they must have."""
@@ -267,7 +269,12 @@ def _problem(tokens: list[bytes]) -> str | None:
         return f"the query {_shown(tokens[1])} is not a whole number"
     for token in tokens[2:]:
         index, colon, value = token.partition(b":")
-        if not colon or not index.isdigit() or len(index) > 8 or _float(value) is None:
+        if (
+            not colon
+            or not index.isdigit()
+            or len(index) > _MOST_INDEX_DIGITS
+            or _float(value) is None
+        ):
             return f"{_shown(token)} is not a pair index:value"
         if int(index) == 0:
             return f"{_shown(token)} has index 0, and indices begin with 1"

@@ -40,20 +40,22 @@
     const runOnly = bar.querySelector("[data-run-only]");
     const shown = bar.querySelector("output");
     const rows = [...document.getElementById(box.dataset.filter).tBodies[0].rows];
+    const whole = "whole" in box.dataset;
     const texts = rows.map((row) =>
-      [row.cells[0].textContent, ...[...row.cells].map((cell) => cell.title)].join(" ").toLowerCase());
+      (whole ? [...row.cells].map((cell) => cell.textContent)
+        : [row.cells[0].textContent, ...[...row.cells].map((cell) => cell.title)]).join(" ").toLowerCase());
     const filter = () => {
       const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
       let count = 0;
       rows.forEach((row, i) => {
         const fits = words.every((word) => texts[i].includes(word));
-        row.hidden = !fits || (runOnly.checked && row.dataset.run === "0");
+        row.hidden = !fits || Boolean(runOnly?.checked && row.dataset.run === "0");
         count += row.hidden ? 0 : 1;
       });
       shown.textContent = count === rows.length ? `${count} rows` : `${count} of ${rows.length} rows`;
     };
     box.addEventListener("input", filter);
-    runOnly.addEventListener("change", filter);
+    runOnly?.addEventListener("change", filter);
     filter();
   }
 

@@ -1,0 +1,69 @@
+"""``nrs explain``: the columns that count and the trees that decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nrs.cli.errors import refusals
+from nrs.cli.options import AsJson, Model, echo_json
+
+
+@refusals
+def explain(
+    model: Model,
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="Rows to show how they fall on both sides of each tree, for --html.",
+            show_default=False,
+        ),
+    ] = None,
+    trees: Annotated[int, typer.Option(min=1, help="How many trees to show.")] = 5,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page with the trees drawn.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a model looks at: its columns by importance, and its most decisive trees.
+
+    Example: nrs explain churn.safetensors --trees 3
+    """
+    from nrs.cli.predict import check_files
+    from nrs.tabular.predict import load_model
+
+    check_files(model, *([source] if source is not None else []))
+    fitted = load_model(model)
+    names = getattr(fitted, "feature_names_in_", None)
+    names = [f"x{i}" for i in range(fitted.n_features_in_)] if names is None else names.tolist()
+    importance = sorted(
+        zip(names, fitted.feature_importances_.tolist(), strict=True), key=lambda pair: -pair[1]
+    )
+    decisive = fitted.trees(trees)
+    if html is not None:
+        from nrs.core.atomic import atomic_write
+        from nrs.pages.fit_report import draw_explanation
+        from nrs.tabular.predict import read_rows
+
+        rows = None if source is None else read_rows(fitted, source)
+        page = draw_explanation(fitted, model.name, trees, rows)
+        with atomic_write(html) as file:
+            file.write(page.encode())
+    if as_json:
+        echo_json({"importance": dict(importance), "trees": decisive.to_dicts()})
+        return
+    width = max(len(name) for name, _ in importance[:20])
+    typer.echo("columns by importance")
+    top = importance[0][1] or 1.0
+    for name, share in importance[:20]:
+        typer.echo(f"  {name:{width}} {100 * share:5.1f} %  {'█' * round(24 * share / top)}")
+    if len(importance) > 20:
+        typer.echo(f"  and {len(importance) - 20} more")
+    typer.echo("most decisive trees: a row says yes where")
+    for tree in decisive:
+        typer.echo(f"  {tree.rule(4)}   ({100 * tree.yes:.0f} % of the rows)")
+    if html is not None:
+        typer.echo(f"wrote {html}")

@@ -1,0 +1,38 @@
+"""``nrs export``: a model for where this library is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nrs.cli.errors import refusals
+from nrs.cli.options import AsJson, Model, echo_json
+
+
+@refusals
+def export(
+    model: Model,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The ONNX file; else MODEL's name with .onnx."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model and its preprocessing as ONNX: raw rows in, predictions out.
+
+    Example: nrs export churn.safetensors -o churn.onnx
+    """
+    from nrs.cli.predict import check_files
+    from nrs.tabular.predict import load_model
+
+    check_files(model)
+    path = out or Path(model.with_suffix(".onnx").name)
+    if path.suffix != ".onnx":
+        raise ValueError(f"--out must end with .onnx, however: {path}; name it accordingly")
+    load_model(model).to_onnx(path)
+    if as_json:
+        echo_json({"wrote": str(path), "bytes": path.stat().st_size})
+    else:
+        typer.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")

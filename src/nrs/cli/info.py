@@ -1,0 +1,74 @@
+"""``nrs info``: what a model file holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from nrs.cli.errors import refusals
+from nrs.cli.options import AsJson, Model, echo_json, score_line
+
+_MOST_SHOWN = 20
+
+
+@refusals
+def info(model: Model, as_json: AsJson = False) -> None:
+    """Tell what a model file holds: its task, columns, settings and scores.
+
+    Example: nrs info churn.safetensors
+    """
+    from nrs.cli.predict import check_files
+    from nrs.training import read_model
+
+    check_files(model)
+    file = read_model(model)
+    facts: dict[str, Any] = {
+        "file": str(model),
+        "kind": file.kind,
+        "bytes": model.stat().st_size,
+        "parameters": sum(tensor.numel() for tensor in file.tensors.values()),
+    }
+    if file.kind == "table":
+        facts |= _of_table(file.header)
+    if as_json:
+        echo_json(facts)
+        return
+    about = facts.pop("about", None) or {}
+    columns = facts.pop("columns", [])
+    settings = facts.pop("settings", {})
+    facts["bytes"] = f"{facts['bytes']:,}"
+    facts["parameters"] = f"{facts['parameters']:,}"
+    scores = about.pop("scores", None)
+    facts |= {name.replace("_", " "): value for name, value in about.items()}
+    if scores:
+        facts["scores"] = score_line(scores)
+    for name, value in facts.items():
+        if value is not None:
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+            typer.echo(f"{name:11} {shown}")
+    if columns:
+        shown = ", ".join(f"{one['name']} ({one['kind']})" for one in columns[:_MOST_SHOWN])
+        more = f" and {len(columns) - _MOST_SHOWN} more" if len(columns) > _MOST_SHOWN else ""
+        typer.echo(f"columns     {shown}{more}")
+    if settings:
+        chosen = {name: value for name, value in settings.items() if value is not None}
+        typer.echo("settings    " + ", ".join(f"{name}={value}" for name, value in chosen.items()))
+
+
+def _of_table(header: dict[str, Any]) -> dict[str, Any]:
+    encoder = header["encoder"]
+    kinds = encoder["kinds"]
+    names = encoder["names"] or [f"x{place}" for place in range(len(kinds))]
+    facts: dict[str, Any] = {"estimator": header["estimator"]}
+    classes = header["target"].get("classes")
+    if classes is not None:
+        from nrs.tabular.targets import target_from_state
+
+        facts["classes"] = target_from_state(header["target"]).classes.tolist()  # type: ignore[union-attr]
+    facts["columns"] = [
+        {"name": name, "kind": kind} for name, kind in zip(names, kinds, strict=True)
+    ]
+    facts["settings"] = header["recipe"]
+    facts["about"] = header.get("about")
+    return facts

@@ -1,0 +1,558 @@
+"""Tables in files: CSV, Parquet, Arrow, JSON lines, packed or not, whole or in chunks.
+
+Two ways in. `read_table_file` reads a whole file and finds the types of its columns from all of
+its rows; `stream_table_file` reads one chunk after the other with bounded memory, the types of the
+columns being told by the caller, who has a fitted model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+Format = Literal["csv", "json lines", "parquet", "arrow"]
+
+# Bytes of text that become one chunk: large enough that the work on a chunk outweighs starting it.
+CHUNK_BYTES = 8 << 20
+# Rows of a chunk of a file that is stored in columns.
+CHUNK_ROWS = 1 << 16
+# What the format, the separator and the time zones are read from.
+_HEAD_BYTES = 1 << 18
+_CODECS = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+_SEPARATORS = ",\t;|"
+
+
+class TableFileError(ValueError):
+    """A file that is not a table, or not the table that was asked for; says what to do."""
+
+
+def read_table_file(
+    source: str | os.PathLike[str],
+    *,
+    as_text: Sequence[str] = (),
+    encoding: str = "utf-8",
+) -> Any:
+    """Read a whole table.
+
+    Parameters
+    ----------
+    source : path, or "-" for standard input
+        CSV (also apart by tabs, semicolons or bars), JSON lines, Parquet, or Arrow; gzip, bzip2,
+        zstd and lz4 are unpacked on the way. The content decides, not the name.
+    as_text : sequence of str
+        Columns of a text file to read as text even where they look like numbers.
+    encoding : str
+        Of text files.
+
+    Returns
+    -------
+    pyarrow.Table
+        At least one row and one column.
+
+    Raises
+    ------
+    TableFileError
+        If the file is empty, has no rows, rows of different lengths, repeated names, another
+        encoding, or cannot be read at all.
+    FileNotFoundError
+        If there is no such file.
+    ImportError
+        Without pyarrow; the extra ``frames`` installs it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "two.csv"
+    ...     _ = path.write_text("rooms,district\\n2,north\\n,south\\n")
+    ...     read_table_file(path).to_pylist()
+    [{'rooms': 2, 'district': 'north'}, {'rooms': None, 'district': 'south'}]
+    """
+    pyarrow = _pyarrow()
+    with _opened(source) as opened, _clear(opened.name, opened):
+        if opened.format == "csv":
+            from pyarrow import csv
+
+            text = {name: pyarrow.string() for name in as_text}
+            table = csv.read_csv(
+                opened.text(encoding), *opened.csv_options(encoding, column_types=text)
+            )
+        elif opened.format == "json lines":
+            from pyarrow import json
+
+            # A line must fit a block; without streaming, memory is not the concern.
+            options = json.ReadOptions(block_size=CHUNK_BYTES)
+            table = json.read_json(opened.stream(), read_options=options)
+        else:
+            batches, schema = opened.batches(None)
+            table = pyarrow.Table.from_batches(batches, schema)
+        if opened.format in ("csv", "json lines"):
+            _check_text(table.schema, opened.name)
+        _check_names(table.schema.names, opened.name)
+    if table.num_rows == 0:
+        raise _no_rows(opened.name)
+    return table
+
+
+def stream_table_file(
+    source: str | os.PathLike[str],
+    columns: Mapping[str, str],
+    *,
+    also: Sequence[str] = (),
+    encoding: str = "utf-8",
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[Any]:
+    """Read some columns of a table, chunk after chunk, with bounded memory.
+
+    Parameters
+    ----------
+    source : path, or "-" for standard input
+        As for `read_table_file`.
+    columns : mapping of name to kind
+        The columns to read, in this order, each "number", "boolean", "category", "date" or
+        "duration": what the cells of a text file are read as. A file with types of its own keeps
+        them.
+    also : sequence of str
+        Columns to read beside these, as text.
+    encoding : str
+        Of text files.
+    chunk_bytes : int
+        Bytes of text in a chunk.
+
+    Yields
+    ------
+    pyarrow.Table
+        At least one row; never an empty table.
+
+    Raises
+    ------
+    TableFileError
+        If the file cannot be read, lacks a column, has no rows, or a cell is not of the kind that
+        its column has.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "two.csv"
+    ...     _ = path.write_text("rooms,district,seen\\n2,north,1\\n3,south,0\\n")
+    ...     [chunk.to_pylist() for chunk in stream_table_file(path, {"rooms": "number"})]
+    [[{'rooms': 2.0}, {'rooms': 3.0}]]
+    """
+    pyarrow = _pyarrow()
+    wanted = [*columns, *(name for name in also if name not in columns)]
+    with _opened(source) as opened, _clear(opened.name, opened):
+        n_rows = 0
+        for batch in _batches(opened, columns, wanted, encoding, chunk_bytes):
+            if batch.num_rows:
+                n_rows += batch.num_rows
+                yield pyarrow.Table.from_batches([batch]).select(wanted)
+        if n_rows == 0:
+            raise _no_rows(opened.name)
+
+
+def column_names(source: str | os.PathLike[str], *, encoding: str = "utf-8") -> list[str]:
+    """Tell the columns of a table from its head; not for standard input, which would be used up.
+
+    Raises
+    ------
+    TableFileError, FileNotFoundError, ImportError
+        As `read_table_file`.
+    """
+    _pyarrow()
+    with _opened(source) as opened, _clear(opened.name, opened):
+        if opened.format in ("csv", "json lines"):
+            names = opened.sniff(encoding).names
+        else:
+            names = opened.batches(None)[1].names
+        _check_names(names, opened.name)
+        return list(names)
+
+
+def _batches(
+    opened: _Opened,
+    columns: Mapping[str, str],
+    wanted: Sequence[str],
+    encoding: str,
+    chunk_bytes: int,
+) -> Iterator[Any]:
+    pyarrow = _pyarrow()
+    if opened.format in ("parquet", "arrow"):
+        batches, schema = opened.batches(wanted)
+        _check_names(schema.names, opened.name)
+        _check_wanted(wanted, schema.names, opened.name)
+        yield from batches
+        return
+    found = opened.sniff(encoding)
+    _check_names(found.names, opened.name)
+    if opened.format == "csv":
+        _check_wanted(wanted, found.names, opened.name)
+    types = {name: _text_type(found, name, columns.get(name)) for name in wanted}
+    types = {name: known for name, known in types.items() if known is not None}
+    if opened.format == "csv":
+        from pyarrow import csv
+
+        options = opened.csv_options(
+            encoding, chunk_bytes=chunk_bytes, column_types=types, include_columns=list(wanted)
+        )
+        yield from csv.open_csv(opened.text(encoding), *options)
+        return
+    from pyarrow import json
+
+    # A line may leave out a field that others have, so all fields are asked for by type.
+    known = [(name, types.get(name, pyarrow.string())) for name in wanted]
+    parse = json.ParseOptions(
+        explicit_schema=pyarrow.schema(known), unexpected_field_behavior="ignore"
+    )
+    read = json.ReadOptions(block_size=chunk_bytes)
+    _check_wanted(wanted, found.names, opened.name)
+    if hasattr(json, "open_json"):
+        yield from json.open_json(opened.stream(), read_options=read, parse_options=parse)
+    else:
+        whole = json.read_json(opened.stream(), read_options=read, parse_options=parse)
+        yield from whole.to_batches(CHUNK_ROWS)
+
+
+def _text_type(found: Any, name: str, kind: str | None) -> Any:
+    """The type that the cells of a text column are read as."""
+    pyarrow = _pyarrow()
+    if kind == "number" or kind == "duration":
+        return pyarrow.float64()
+    if kind == "boolean":
+        return pyarrow.bool_()
+    if kind == "date":
+        # The head tells whether there are time zones; fractions of a second may come later.
+        seen = found.field(name).type if name in found.names else None
+        zone = seen.tz if seen is not None and pyarrow.types.is_timestamp(seen) else None
+        return pyarrow.timestamp("us", tz=zone)
+    return pyarrow.string()
+
+
+class _Opened:
+    """A table file or pipe whose head was read and its format found."""
+
+    def __init__(self, name: str, path: Path | None, pipe: Any = None) -> None:
+        self.name, self._path, self._pipe = name, path, None
+        self._packed: bytes | None = None
+        if path is None:
+            start = pipe.read(8)
+            if _codec_of(start) is not None:
+                # Kept packed, since it is read twice; only what is not packed streams from a pipe.
+                self._packed = start + pipe.read()
+            else:
+                self._pipe = _Joined(start, pipe)
+        stream = self._unpacked() if self._pipe is None else self._pipe
+        self._head = stream.read(_HEAD_BYTES)
+        if not self._head.strip():
+            raise TableFileError(f"{name} must be a table, however: it is empty; check the file")
+        self.format = _format_of(self._head, name)
+        self.names: list[str] = []
+
+    def _unpacked(self) -> Any:
+        pyarrow = _pyarrow()
+        if self._packed is not None:
+            file = pyarrow.BufferReader(self._packed)
+        else:
+            file = pyarrow.OSFile(str(self._path))
+        codec = _codec_of(file.read(8))
+        file.seek(0)
+        return file if codec is None else pyarrow.CompressedInputStream(file, codec)
+
+    def stream(self) -> Any:
+        """The unpacked bytes from the start; of a pipe only once."""
+        if self._pipe is None:
+            return self._unpacked()
+        return _pyarrow().PythonFile(_Joined(self._head, self._pipe), "r")
+
+    def seekable(self) -> Any:
+        """The unpacked bytes, read in any order."""
+        pyarrow = _pyarrow()
+        if self._pipe is not None:
+            return pyarrow.BufferReader(self._head + self._pipe.read())
+        file = self._unpacked()
+        return file if isinstance(file, pyarrow.OSFile) else pyarrow.BufferReader(file.read())
+
+    def text(self, encoding: str) -> Any:
+        """The bytes of a text file that can be in this encoding."""
+        if self._head[:2] in (b"\xff\xfe", b"\xfe\xff") and encoding == "utf-8":
+            raise TableFileError(
+                f"{self.name} must be UTF-8 text, however: it looks like UTF-16; "
+                "add --encoding utf-16"
+            )
+        return self.stream()
+
+    def sniff(self, encoding: str) -> Any:
+        """The schema that the head of a text file suggests."""
+        head = self._head
+        if len(head) == _HEAD_BYTES:
+            # Half a line would look like a ragged one.
+            head = head[: head.rfind(b"\n") + 1] or head
+        source = _pyarrow().BufferReader(head)
+        if self.format == "csv":
+            from pyarrow import csv
+
+            if self._pipe is None:
+                self.text(encoding)
+            found = csv.open_csv(source, *self.csv_options(encoding)).schema
+        else:
+            from pyarrow import json
+
+            read = json.ReadOptions(block_size=max(len(head), 1 << 10))
+            found = json.read_json(source, read_options=read).schema
+        self.names = list(found.names)
+        return found
+
+    def csv_options(
+        self, encoding: str, *, chunk_bytes: int = CHUNK_BYTES, **convert: Any
+    ) -> tuple[Any, Any, Any]:
+        """How a comma-separated file is read: in blocks, parsed, and converted."""
+        from pyarrow import csv
+
+        line = self._head.split(b"\n", 1)[0].decode(encoding, "replace")
+        separator = max(_SEPARATORS, key=line.count)
+        return (
+            csv.ReadOptions(block_size=chunk_bytes, encoding=encoding),
+            csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            csv.ConvertOptions(strings_can_be_null=True, **convert),
+        )
+
+    def batches(self, wanted: Sequence[str] | None) -> tuple[Iterator[Any], Any]:
+        """Batches of a file stored in columns, and its schema."""
+        pyarrow = _pyarrow()
+        file = self.seekable()
+        if self.format == "parquet":
+            from pyarrow import parquet
+
+            table = parquet.ParquetFile(file)
+            schema = table.schema_arrow
+            picked = None if wanted is None else [n for n in wanted if n in schema.names]
+            return table.iter_batches(CHUNK_ROWS, columns=picked), schema
+        if self._head.startswith(b"ARROW1"):
+            reader = pyarrow.ipc.open_file(file)
+            whole = (reader.get_batch(place) for place in range(reader.num_record_batches))
+        else:
+            reader = pyarrow.ipc.open_stream(file)
+            whole = iter(reader)
+        pieces = (
+            batch.slice(start, CHUNK_ROWS)
+            for batch in whole
+            for start in range(0, max(batch.num_rows, 1), CHUNK_ROWS)
+        )
+        return pieces, reader.schema
+
+
+@contextlib.contextmanager
+def _opened(source: str | os.PathLike[str]) -> Iterator[_Opened]:
+    if os.fspath(source) == "-":
+        with _clear("standard input"):
+            opened = _Opened("standard input", None, sys.stdin.buffer)
+        yield opened
+        return
+    path = Path(source)
+    if path.is_dir():
+        raise TableFileError(f"{path} must be a file, however: it is a folder; name a file in it")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} must exist, however: it does not; check the name")
+    if path.is_file():
+        with _clear(str(path)):
+            opened = _Opened(str(path), path)
+        yield opened
+        return
+    # A named pipe, such as a shell's process substitution.
+    with open(path, "rb") as pipe:
+        with _clear(str(path)):
+            opened = _Opened(str(path), None, pipe)
+        yield opened
+
+
+def _codec_of(start: bytes) -> str | None:
+    return next((codec for magic, codec in _CODECS.items() if start.startswith(magic)), None)
+
+
+class _Joined(io.RawIOBase):
+    """Bytes that were read already, then the rest of what they came from."""
+
+    def __init__(self, start: bytes, rest: Any) -> None:
+        self._start, self._rest = start, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or size < 0:
+            found, self._start = self._start, b""
+            return found + self._rest.read()
+        found, self._start = self._start[:size], self._start[size:]
+        return found + self._rest.read(size - len(found)) if len(found) < size else found
+
+
+def _format_of(head: bytes, name: str) -> Format:
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"{"):
+        return "json lines"
+    if start.startswith(b"["):
+        raise TableFileError(
+            f"{name} must hold an object a line, however: it is one JSON array; "
+            f"convert it: jq -c '.[]' {name} > rows.jsonl"
+        )
+    if b"\x00" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        raise TableFileError(
+            f"{name} must be a table, however: it is a binary file of another kind; give CSV, "
+            "JSON lines, Parquet or Arrow"
+        )
+    return "csv"
+
+
+@contextlib.contextmanager
+def _clear(name: str, opened: _Opened | None = None) -> Iterator[None]:
+    """Turn what Arrow says into what a user can do about it."""
+    pyarrow = _pyarrow()
+    try:
+        yield
+    except (UnicodeDecodeError, LookupError) as error:
+        if isinstance(error, KeyError):
+            raise
+        raise _encoding(name, str(error)) from None
+    except pyarrow.ArrowException as error:
+        raise _told(name, str(error), [] if opened is None else opened.names) from None
+    except OSError as error:
+        # Arrow reports damaged files as OSError without a number.
+        if error.errno is not None:
+            raise
+        raise _told(name, str(error), []) from None
+
+
+def _told(name: str, said: str, columns: Sequence[str]) -> TableFileError:
+    said = " ".join(said.split())
+    if "UTF8" in said or "UTF-8" in said:
+        return _encoding(name, said)
+    if "Expected" in said and "columns, got" in said:
+        cells = said.partition("parse error: ")[2] or said
+        return TableFileError(
+            f"{name} must have as many cells in every row as in its header, however: "
+            f"{_short(cells[0].lower() + cells[1:])}; quote cells that hold the separator, "
+            "or mend that row"
+        )
+    if "conversion error to" in said:
+        # In CSV column #3: CSV conversion error to double: invalid value 'x'
+        kind = said.partition("conversion error to ")[2].partition(":")[0]
+        place = said.partition("column #")[2].partition(":")[0]
+        known = place.isdigit() and int(place) < len(columns)
+        column = repr(columns[int(place)]) if known else f"number {place}"
+        cell = said.partition("invalid value ")[2]
+        return _changed(name, column, _WORDS.get(kind.partition("[")[0], kind), _short(cell))
+    if "changed from" in said:
+        # JSON parse error: Column(/rooms) changed from number to string in row 0
+        column = said.partition("Column(/")[2].partition(")")[0]
+        before, _, after = said.partition("changed from ")[2].partition(" to ")
+        return _changed(name, repr(column), f"a {before}", f"a {after}")
+    return TableFileError(
+        f"{name} must be CSV, JSON lines, Parquet or Arrow, however: {_short(said)}; "
+        "check the file, or write it again"
+    )
+
+
+_WORDS = {
+    "double": "numbers",
+    "bool": "true or false",
+    "timestamp": "dates such as 2024-01-31",
+    "string": "text",
+}
+
+
+def _changed(name: str, column: str, expected: str, found: str) -> TableFileError:
+    return TableFileError(
+        f"{name} must hold {expected} in column {column}, as when the model was fitted, however: "
+        f"it holds {found}; mend the column, or fit again"
+    )
+
+
+def _encoding(name: str, said: str) -> TableFileError:
+    return TableFileError(
+        f"{name} must be UTF-8 text, however: {_short(said)}; "
+        "tell its encoding, for instance --encoding latin-1"
+    )
+
+
+def _check_text(schema: Any, name: str) -> None:
+    """Refuse columns that Arrow could not read as text, and cells that are tables themselves."""
+    types = _pyarrow().types
+    for field in schema:
+        if types.is_binary(field.type):
+            raise _encoding(name, f"column {field.name!r} is not")
+        if types.is_nested(field.type):
+            raise TableFileError(
+                f"{name} must hold plain values, however: {field.name!r} holds "
+                f"{'lists' if types.is_list(field.type) else 'objects'}; flatten it first"
+            )
+
+
+def _check_names(names: Sequence[str], name: str) -> None:
+    repeated = [found for found, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise TableFileError(
+            f"{name} must have columns of different names, however: {_listed(repeated)} "
+            f"{'is' if len(repeated) == 1 else 'are'} repeated; rename them"
+        )
+    if any("\ufffd" in found for found in names):
+        raise _encoding(name, "the names of its columns are not")
+
+
+def _check_wanted(wanted: Sequence[str], names: Sequence[str], name: str) -> None:
+    missing = [found for found in wanted if found not in names]
+    if missing:
+        raise missing_columns(name, missing, names)
+
+
+def missing_columns(name: str, missing: Sequence[str], names: Sequence[str]) -> TableFileError:
+    """The error for columns that a table lacks, with a guess at what they are called instead."""
+    import difflib
+
+    close = difflib.get_close_matches(missing[0], names, n=1)
+    advice = f"is it {close[0]!r}?" if close else f"its columns are {_listed(names, 6)}"
+    many = len(missing) > 1
+    return TableFileError(
+        f"{name} must have the column{'s' if many else ''} {_listed(missing)}, however: "
+        f"{'they are' if many else 'it is'} missing; {advice}"
+    )
+
+
+def _no_rows(name: str) -> TableFileError:
+    return TableFileError(
+        f"{name} must have rows, however: it has a header and nothing below it; check the file"
+    )
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    shown = ", ".join(map(repr, names[:most]))
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _short(text: str, most: int = 120) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(
+            "reading table files needs pyarrow, which is not installed; "
+            "run: pip install 'neural-random-subspace[frames]'"
+        ) from None
+    return pyarrow

@@ -1,0 +1,171 @@
+"""Tables written chunk after chunk: CSV, Parquet, Arrow or JSON lines, by the file's name."""
+
+from __future__ import annotations
+
+import contextlib
+import csv as csv_module
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nrs.core.atomic import atomic_write
+
+SUFFIXES = (".csv", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson", ".json")
+_PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+
+
+def output_format(path: str | os.PathLike[str]) -> str:
+    """The suffix that decides how a table is written.
+
+    Raises
+    ------
+    ValueError
+        If the name ends otherwise.
+
+    Examples
+    --------
+    >>> output_format("out.csv.gz"), output_format("out.parquet")
+    ('.csv', '.parquet')
+    """
+    suffixes = Path(path).suffixes
+    suffixes = suffixes[:-1] if suffixes and suffixes[-1] in _PACKED else suffixes
+    if not suffixes or suffixes[-1].lower() not in SUFFIXES:
+        raise ValueError(
+            f"the output must end with {', '.join(SUFFIXES)}, however: {os.fspath(path)}; "
+            "name it accordingly"
+        )
+    return suffixes[-1].lower()
+
+
+@contextlib.contextmanager
+def write_table_file(path: str | os.PathLike[str]) -> Iterator[TableWriter]:
+    """Open a table for writing, which is there whole or not at all.
+
+    Yields
+    ------
+    TableWriter
+
+    Raises
+    ------
+    ValueError
+        For a name that `output_format` does not know.
+    OSError
+        If it cannot be written.
+
+    Examples
+    --------
+    >>> import pyarrow, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "out.csv"
+    ...     with write_table_file(path) as writer:
+    ...         writer.write(pyarrow.table({"a": [1, 2]}))
+    ...     path.read_text()
+    'a\\n1\\n2\\n'
+    """
+    form = output_format(path)
+    codec = _PACKED.get(Path(path).suffix)
+    with atomic_write(path) as file:
+        if codec is None:
+            with TableWriter(file, form) as writer:
+                yield writer
+            return
+        import pyarrow
+
+        with (
+            pyarrow.CompressedOutputStream(_Lent(file), codec) as packed,
+            TableWriter(packed, form) as writer,
+        ):
+            yield writer
+
+
+class _Lent(io.RawIOBase):
+    """A file for a writer that closes what it writes to; whoever opened the file closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        return self._file.write(content)
+
+
+class TableWriter:
+    """Write chunks of one schema to a binary file.
+
+    Parameters
+    ----------
+    file : binary file
+    form : one of `SUFFIXES`; ``.json`` is one array, ``.jsonl`` an object a line.
+    """
+
+    def __init__(self, file: BinaryIO | Any, form: str) -> None:
+        self._file, self._form = file, form
+        self._writer: Any = None
+        self._n_rows = 0
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if self._form == ".json" and kind is None:
+            self._file.write(b"\n]\n" if self._n_rows else b"[]\n")
+
+    def write(self, table: Any) -> None:
+        """Add the rows of a ``pyarrow.Table``."""
+        if self._form in (".json", ".jsonl", ".ndjson"):
+            self._write_lines(table)
+        elif self._form == ".csv":
+            _write_csv(self._file, table, header=self._n_rows == 0)
+        else:
+            if self._writer is None:
+                self._writer = self._open(table.schema)
+            self._writer.write_table(table)
+        self._n_rows += table.num_rows
+
+    def _open(self, schema: Any) -> Any:
+        import pyarrow
+
+        if self._form == ".parquet":
+            from pyarrow import parquet
+
+            return parquet.ParquetWriter(self._file, schema)
+        return pyarrow.ipc.new_file(self._file, schema)
+
+    def _write_lines(self, table: Any) -> None:
+        lines = [json.dumps(row, ensure_ascii=False, default=str) for row in table.to_pylist()]
+        if self._form == ".json":
+            start = "[\n" if self._n_rows == 0 else ",\n"
+            self._file.write((start + ",\n".join(lines)).encode())
+        else:
+            self._file.write(("\n".join(lines) + "\n").encode())
+
+
+def _write_csv(file: Any, table: Any, *, header: bool) -> None:
+    """Write rows with quotes where a cell needs them: Arrow alone would quote every text."""
+    from pyarrow import csv
+
+    if header:
+        names = io.StringIO()
+        csv_module.writer(names, lineterminator="\n").writerow(table.column_names)
+        file.write(names.getvalue().encode())
+    quoting = "needed" if any(map(_needs_quotes, table.columns)) else "none"
+    options = csv.WriteOptions(include_header=False, quoting_style=quoting)
+    csv.write_csv(table, file, options)
+
+
+def _needs_quotes(column: Any) -> bool:
+    import pyarrow
+    from pyarrow import compute
+
+    if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
+        return False
+    # A column of classes has few different values, whatever its length.
+    found = compute.match_substring_regex(column.unique(), pattern='[",\r\n]')
+    return bool(compute.any(found).as_py())

@@ -1,0 +1,243 @@
+"""The figures of a fit's report, as plotly's own description of them."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+
+from nrs.pages.series import COLOURS
+
+# Points of a curve, and of a cloud of points: more only make the page larger.
+_CURVE, _CLOUD = 200, 2000
+_MOST_CLASSES = 12
+_MARGIN = {"l": 50, "r": 12, "t": 34, "b": 44}
+
+
+def colour(place: int) -> str:
+    """The colour of a class."""
+    return COLOURS[place % len(COLOURS)]
+
+
+def _panel(
+    title: str, data: list[dict[str, Any]], x: str, y: str, height: int = 320, **layout: Any
+) -> dict[str, Any]:
+    return {
+        "data": data,
+        "layout": {
+            "title": {"text": f"<b>{_text(title)}</b>", "font": {"size": 14}, "x": 0.5},
+            "height": height,
+            "margin": _MARGIN,
+            "legend": {"orientation": "h", "y": -0.22},
+            "hovermode": "closest",
+            **layout,
+            "xaxis": {"title": {"text": x}, "automargin": True, **layout.get("xaxis", {})},
+            "yaxis": {"title": {"text": y}, "automargin": True, **layout.get("yaxis", {})},
+        },
+    }
+
+
+def _line(name: str, x: Any, y: Any, ink: str, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": "lines", "name": _text(name), "x": _numbers(x),
+        "y": _numbers(y), "line": {"color": ink, "width": 2} | more.pop("line", {}), **more,
+    }  # fmt: skip
+
+
+def learning_curves(history: Any) -> dict[str, Any]:
+    """Losses by epoch, or by round of a forest, with the one that was kept."""
+    epochs = [value + 1 for value in history["epoch"]]
+    marks = "lines+markers" if len(epochs) < 3 else "lines"
+    data = [_line("training", epochs, history["train_loss"], COLOURS[0], mode=marks)]
+    shapes = []
+    if "val_loss" in history:
+        data.append(_line("not learned from", epochs, history["val_loss"], COLOURS[1], mode=marks))
+    if history.best_epoch is not None:
+        at = history.best_epoch + 1
+        shapes = [
+            {
+                "type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1,
+                "line": {"color": COLOURS[6], "dash": "dot", "width": 1.5},
+            }
+        ]  # fmt: skip
+    return _panel("Loss", data, "round", "loss", shapes=shapes)
+
+
+def score_curve(history: Any) -> dict[str, Any] | None:
+    """The metric that decided which weights to keep, where there was one."""
+    names = [name for name in history.columns if name.startswith("val_") and name != "val_loss"]
+    if not names:
+        return None
+    epochs = [value + 1 for value in history["epoch"]]
+    words = names[-1].removeprefix("val_").replace("_", " ")
+    return _panel(
+        words.capitalize(), [_line(words, epochs, history[names[-1]], COLOURS[2])], "round", words
+    )
+
+
+def confusion(judged: Any) -> dict[str, Any]:
+    """How often each class was taken for each; the most frequent classes where there are many."""
+    labels, counts = np.unique(judged.truth, return_counts=True)
+    labels = np.sort(labels[np.argsort(-counts)[: 2 * _MOST_CLASSES]])
+    table = np.array(
+        [[int(((judged.truth == a) & (judged.predicted == b)).sum()) for b in labels]
+         for a in labels]
+    )  # fmt: skip
+    shares = table / np.maximum(table.sum(1, keepdims=True), 1)
+    names = [_text(label) for label in labels.tolist()]
+    few = len(labels) <= _MOST_CLASSES
+    data = {
+        "type": "heatmap", "x": names, "y": names, "z": _numbers(shares),
+        "text": [[f"{n:,}" for n in row] for row in table.tolist()],
+        "texttemplate": "%{text}" if few else "",
+        "hovertemplate": "%{y} taken for %{x}: %{text}<extra></extra>",
+        "colorscale": [[0, "rgba(0,114,178,0.04)"], [1, "rgba(0,114,178,0.85)"]],
+        "zmin": 0, "zmax": 1, "showscale": False,
+    }  # fmt: skip
+    axis = {"type": "category"}
+    return _panel(
+        "Confusion matrix", [data], "predicted", "true",
+        xaxis=axis, yaxis=axis | {"autorange": "reversed"},
+    )  # fmt: skip
+
+
+def roc_and_precision(judged: Any) -> list[dict[str, Any]]:
+    """ROC and precision–recall curves: of the second of two classes, else of each."""
+    from sklearn import metrics
+
+    roc, precision = [], []
+    classes = judged.classes
+    shown = [1] if len(classes) == 2 else range(min(len(classes), _MOST_CLASSES))
+    for place in shown:
+        truth, chance = judged.truth == classes[place], judged.probabilities[:, place]
+        if not 0 < truth.sum() < len(truth):
+            continue
+        wrong, right, _ = metrics.roc_curve(truth, chance)
+        exact, found, _ = metrics.precision_recall_curve(truth, chance)
+        name, ink = str(classes[place]), colour(place)
+        roc.append(_line(name, *_thinned(wrong, right), ink))
+        precision.append(_line(name, *_thinned(found, exact), ink))
+    guess = _line("guessing", [0, 1], [0, 1], COLOURS[6], line={"dash": "dot", "width": 1})
+    # A little room, so that a curve along the edge is seen.
+    unit = {"range": [-0.02, 1.02]}
+    both = {"xaxis": unit, "yaxis": unit, "showlegend": len(classes) > 2}
+    return [
+        _panel("ROC", [*roc, guess], "false positive rate", "true positive rate", **both),
+        _panel("Precision and recall", precision, "recall", "precision", **both),
+    ]
+
+
+def calibration(judged: Any) -> dict[str, Any]:
+    """How often a prediction of some confidence was right, in ten bins."""
+    confidence = judged.probabilities.max(1)
+    right = judged.truth == judged.predicted
+    if len(judged.classes) == 2:
+        confidence, right = judged.probabilities[:, 1], judged.truth == judged.classes[1]
+    bins = np.minimum((confidence * 10).astype(int), 9)
+    points = [
+        (confidence[bins == b].mean(), right[bins == b].mean(), int((bins == b).sum()))
+        for b in range(10)
+        if (bins == b).any()
+    ]
+    x, y, n = zip(*points, strict=True)
+    most = max(n)
+    data = {
+        "type": "scatter", "mode": "lines+markers", "x": _numbers(x), "y": _numbers(y),
+        "marker": {"color": COLOURS[0], "size": [6 + 14 * (k / most) ** 0.5 for k in n]},
+        "line": {"color": COLOURS[0], "width": 1.5}, "name": "model",
+        "hovertext": [f"{k:,} rows" for k in n],
+    }  # fmt: skip
+    ideal = _line("ideal", [0, 1], [0, 1], COLOURS[6], line={"dash": "dot", "width": 1})
+    unit = {"range": [-0.04, 1.04]}
+    of = f" of {_text(judged.classes[1])}" if len(judged.classes) == 2 else ""
+    return _panel(
+        "Calibration", [ideal, data], f"predicted probability{of}", "observed share",
+        xaxis=unit, yaxis=unit, showlegend=False,
+    )  # fmt: skip
+
+
+def residuals(judged: Any) -> list[dict[str, Any]]:
+    """Predicted beside true numbers, and the distribution of the errors."""
+    some = np.linspace(0, len(judged) - 1, min(_CLOUD, len(judged))).astype(int)
+    truth, predicted = judged.truth[some], judged.predicted[some]
+    ends = [float(min(truth.min(), predicted.min())), float(max(truth.max(), predicted.max()))]
+    cloud = {
+        "type": "scatter", "mode": "markers", "x": _numbers(truth), "y": _numbers(predicted),
+        "marker": {"color": COLOURS[0], "size": 5, "opacity": 0.5}, "name": "rows",
+    }  # fmt: skip
+    ideal = _line("ideal", ends, ends, COLOURS[6], line={"dash": "dot", "width": 1})
+    errors = judged.predicted - judged.truth
+    counts, edges = np.histogram(errors, bins=40)
+    bars = _bars((edges[1:] + edges[:-1]) / 2, counts, COLOURS[1])
+    return [
+        _panel("Predicted beside true", [ideal, cloud], "true", "predicted", showlegend=False),
+        _panel("Residuals", [bars], "predicted − true", "rows", bargap=0.03, showlegend=False),
+    ]
+
+
+def importance(names: list[str], shares: np.ndarray, most: int = 20) -> dict[str, Any]:
+    """The columns that count most, as bars."""
+    order = np.argsort(-shares)[:most][::-1]
+    data = {
+        "type": "bar", "orientation": "h", "x": _numbers(100 * shares[order]),
+        "y": [_text(_short(names[place])) for place in order.tolist()],
+        "marker": {"color": COLOURS[0]},
+        "hovertemplate": "%{y}: %{x:.1f} %<extra></extra>",
+    }  # fmt: skip
+    return _panel(
+        "Importance", [data], "share of the response, %", "",
+        height=90 + 26 * max(len(order), 3), yaxis={"type": "category"},
+    )  # fmt: skip
+
+
+def sums(values: np.ndarray, groups: list[tuple[str, str, np.ndarray]]) -> dict[str, Any]:
+    """Where the rows lie around the threshold of a tree: stacked bars, one colour a group.
+
+    **Shape** values ``(n_rows,)``; a group is a name, a colour and a mask ``(n_rows,)``.
+    """
+    low, high = np.quantile(values, [0.005, 0.995])
+    low, high = min(low, -1e-9), max(high, 1e-9)
+    edges = np.linspace(low, high, 33)
+    clipped = np.clip(values, low, high)
+    data = []
+    for name, ink, mask in groups:
+        counts, _ = np.histogram(clipped[mask], bins=edges)
+        data.append(_bars((edges[1:] + edges[:-1]) / 2, counts, ink) | {"name": _text(name)})
+    threshold = {
+        "type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1.02,
+        "line": {"color": COLOURS[6], "width": 2},
+    }  # fmt: skip
+    panel = _panel(
+        "", data, "weighted sum − threshold", "rows", height=190,
+        barmode="stack", bargap=0.03, shapes=[threshold], showlegend=False,
+    )  # fmt: skip
+    panel["layout"]["margin"] = {"l": 44, "r": 8, "t": 8, "b": 40}
+    del panel["layout"]["title"]
+    return panel
+
+
+def _bars(x: Any, y: Any, ink: str) -> dict[str, Any]:
+    return {"type": "bar", "x": _numbers(x), "y": _numbers(y), "marker": {"color": ink}}
+
+
+def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    some = np.unique(np.linspace(0, len(x) - 1, min(_CURVE, len(x))).astype(int))
+    return x[some], y[some]
+
+
+def _numbers(values: Any) -> Any:
+    """JSON numbers of five digits; what is not finite is a gap."""
+    array = np.asarray(values, dtype=float)
+    if array.ndim == 2:
+        return [_numbers(row) for row in array]
+    return [float(f"{v:.5g}") if np.isfinite(v) else None for v in array.tolist()]
+
+
+def _short(text: str, most: int = 28) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _text(value: object) -> str:
+    """Text in which plotly finds no tags and, between dollar signs, no formulas."""
+    return html.escape(str(value), quote=False).replace("$", "&#36;")

@@ -1,0 +1,122 @@
+"""Trees drawn: the question with its weights, and what falls on either side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nrs.pages.document import draw_plots
+from nrs.pages.fit_figures import colour, sums
+from nrs.pages.html import Html, tag
+
+_MOST_TERMS = 6
+_MOST_CLASSES = 6
+
+Group = tuple[str, str, np.ndarray]
+
+
+def draw_trees(trees: Any, rows: Any, truth: np.ndarray | None, is_class: bool) -> Html:
+    """The trees of a model, each with its question and, given rows, how they fall.
+
+    Parameters
+    ----------
+    trees : :class:`nrs.explain.Trees`
+    rows : a table as the model reads it, or None.
+    truth : (n_rows,) labels or numbers of these rows, or None.
+    is_class : whether the truth holds labels.
+    """
+    values = None if rows is None else trees.sums(rows)
+    groups = [] if values is None else _groups(truth, is_class, len(values))
+    drawn = []
+    for place, tree in enumerate(trees):
+        fallen = None if values is None else values[:, place]
+        drawn.append(_draw_tree(place, tree, fallen, groups, truth if not is_class else None))
+    return tag("div", *drawn, class_="trees")
+
+
+def _groups(truth: np.ndarray | None, is_class: bool, n_rows: int) -> list[Group]:
+    """Rows by class, or by thirds of a number."""
+    if truth is None:
+        return [("rows", colour(0), np.ones(n_rows, dtype=bool))]
+    if is_class:
+        labels, counts = np.unique(truth, return_counts=True)
+        most = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CLASSES])
+        groups = [(str(labels[k]), colour(k), truth == labels[k]) for k in most.tolist()]
+        if len(labels) > _MOST_CLASSES:
+            groups.append(("others", "#8A8F98", ~np.isin(truth, labels[most])))
+        return groups
+    low, high = np.quantile(truth, [1 / 3, 2 / 3])
+    return [
+        (f"low (≤ {low:.4g})", colour(0), truth <= low),
+        ("middle", "#8A8F98", (truth > low) & (truth <= high)),
+        (f"high (> {high:.4g})", colour(1), truth > high),
+    ]
+
+
+def _draw_tree(
+    place: int,
+    tree: Any,
+    values: np.ndarray | None,
+    groups: list[Group],
+    numbers: np.ndarray | None,
+) -> Html:
+    order = sorted(range(len(tree.inputs)), key=lambda k: -abs(tree.weights[k]))
+    largest = max((abs(weight) for weight in tree.weights), default=1.0) or 1.0
+    terms = [_term(tree.inputs[k], tree.weights[k], largest) for k in order[:_MOST_TERMS]]
+    more = len(order) - _MOST_TERMS
+    if more > 0:
+        terms.append(tag("div", f"and {more} smaller terms", class_="quiet"))
+    question = tag("p", f"Is the sum at least {tree.threshold:.3g}?")
+    parts = [
+        tag("h3", f"Tree {place + 1}: {', '.join(tree.columns[:4])}"
+            + (" …" if len(tree.columns) > 4 else "")),
+        tag("div", *terms, question, class_="root"),
+        tag("div", tag("span"), class_="branches", aria_hidden="true"),
+    ]  # fmt: skip
+    if values is None:
+        leaves = [
+            tag("div", tag("strong", f"no: {100 * (1 - tree.yes):.0f} %"), class_="leaf"),
+            tag("div", tag("strong", f"yes: {100 * tree.yes:.0f} %"), class_="leaf"),
+        ]
+    else:
+        yes = values >= 0
+        leaves = [_leaf("no", ~yes, groups, numbers), _leaf("yes", yes, groups, numbers)]
+    parts.append(tag("div", *leaves, class_="leaves"))
+    if values is not None:
+        caption = "Rows by their sum; right of the line the tree says yes."
+        parts.append(draw_plots(f"tree-{place + 1}", [sums(values, groups)], "Sums", caption))
+    return tag("article", *parts, class_="tree")
+
+
+def _term(name: str, weight: float, largest: float) -> Html:
+    width = 50 * abs(weight) / largest
+    bar = tag("span", class_="plus" if weight > 0 else "minus", style=f"width: {width:.0f}%")
+    return tag(
+        "div",
+        tag("b", name, title=name),
+        tag("i", f"{weight:+.2f}"),
+        tag("div", bar, class_="beam"),
+        class_="term",
+    )
+
+
+def _leaf(word: str, side: np.ndarray, groups: list[Group], numbers: np.ndarray | None) -> Html:
+    n = int(side.sum())
+    share = f"{100 * n / max(len(side), 1):.0f} %"
+    parts = [tag("strong", f"{word}: {n:,} rows ({share})")]
+    if n and len(groups) > 1:
+        counts = [int((mask & side).sum()) for _, _, mask in groups]
+        bars = [
+            tag("span", style=f"flex-grow: {count}; background: {ink}")
+            for count, (_, ink, _) in zip(counts, groups, strict=True)
+            if count
+        ]
+        items = [
+            tag("li", f"{name} {100 * count / n:.0f} %", style=f"--swatch: {ink}")
+            for count, (name, ink, _) in zip(counts, groups, strict=True)
+        ]
+        parts += [tag("div", *bars, class_="shares", aria_hidden="true"), tag("ul", *items)]
+    if n and numbers is not None:
+        parts.append(tag("div", f"mean {numbers[side].mean():.4g}", class_="quiet"))
+    return tag("div", *parts, class_="leaf")

@@ -1,0 +1,143 @@
+"""Readers of pictures, their preparation, and what is told when something is missing."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from nrs.datasets import save_npz
+from nrs.vision.data import (
+    DataSettings,
+    Pictures,
+    Preparation,
+    open_picture,
+    read_cifar,
+    read_cub,
+    read_data,
+    read_folder,
+)
+
+SMALL = Preparation(size=24, resize=28)
+
+
+def test_a_folder_a_class(pictures):
+    train = read_folder(pictures / "train")
+    assert (len(train), train.classes) == (12, ["class-0", "class-1", "class-2"])
+    assert train.labels == [0] * 4 + [1] * 4 + [2] * 4
+    parts = read_data(DataSettings(root=str(pictures)), SMALL)
+    assert (len(parts.train), parts.choose, len(parts.test)) == (12, None, 6)
+    picture, label = parts.train[5]
+    assert (picture.shape, picture.dtype, label) == ((3, 24, 24), torch.float32, 1)
+
+
+def test_held_out_pictures_are_prepared_without_chance(pictures):
+    settings = DataSettings(root=str(pictures), held_out=0.25)
+    parts = read_data(settings, SMALL, seed=1)
+    assert (len(parts.train), len(parts.choose), len(parts.test)) == (9, 3, 6)
+    assert torch.equal(parts.choose[0][0], parts.choose[0][0])
+    assert any(not torch.equal(parts.train[0][0], parts.train[0][0]) for _ in range(20))
+    limited = read_data(DataSettings(root=str(pictures), limit=6), SMALL)
+    assert sorted(limited.train.labels) == [0, 0, 1, 1, 2, 2]
+
+
+def test_preparation_by_hand():
+    array = np.full((32, 32, 3), 255, np.uint8)
+    plain = Preparation(size=32, resize=None, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.5))
+    x = plain.transform(train=False)(open_picture(array))
+    assert x.shape == (3, 32, 32)
+    assert x[:, 3, 4].tolist() == [2.0, 2.0, 1.0]
+    padded = Preparation(size=32, resize=None, padding=4).transform(train=True)(
+        Image.fromarray(array)
+    )
+    assert padded.shape == (3, 32, 32)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size": 32, "resize": 16}, "resize must be at least size"),
+        ({"crop": "middle"}, "crop must be"),
+        ({"std": (1.0, 1.0, 0.0)}, "std positive"),
+    ],
+)
+def test_preparations_out_of_range(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Preparation(**changes)
+
+
+def _cub(folder):
+    for number, (name, label, train) in enumerate(
+        [("001.Gull/a.jpg", 1, 1), ("001.Gull/b.jpg", 1, 0), ("002.Wren/c.jpg", 2, 1)], start=1
+    ):
+        path = folder / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(path)
+        for file, text in (
+            ("images", f"{number} {name}"),
+            ("image_class_labels", f"{number} {label}"),
+            ("train_test_split", f"{number} {train}"),
+        ):
+            with open(folder / f"{file}.txt", "a") as out:
+                out.write(text + "\n")
+    (folder / "classes.txt").write_text("1 001.Gull\n2 002.Wren\n")
+
+
+def test_cub(tmp_path):
+    _cub(tmp_path)
+    train, test = read_cub(tmp_path)
+    assert (train.classes, train.labels, test.labels) == (["Gull", "Wren"], [0, 1], [0])
+    assert train[1][0].size == (8, 8)
+    (tmp_path / "train_test_split.txt").write_text("1 1\n")
+    with pytest.raises(ValueError, match="must name every picture"):
+        read_cub(tmp_path)
+    (tmp_path / "classes.txt").unlink()
+    with pytest.raises(ValueError, match=r"it has no classes\.txt"):
+        read_cub(tmp_path)
+
+
+def test_cifar_from_the_catalog(tmp_path, monkeypatch):
+    from nrs.vision import data
+
+    rows = np.zeros((2, 3072), np.uint8)
+    rows[0, :1024] = 9  # red
+    rows[1, 2 * 1024 + 33] = 7  # blue of the second row and column
+    file = tmp_path / "cifar10.npz"
+    save_npz(file, {"X_train": rows, "y_train": [3, 5], "X_test": rows, "y_test": [3, 5]})
+
+    def load(name):
+        from nrs.datasets import Dataset, read_npz
+
+        arrays = {k: v.astype("float32") if k[0] == "X" else v for k, v in read_npz(file).items()}
+        return Dataset("CIFAR-10", **arrays, task="classification", n_classes=10)
+
+    monkeypatch.setattr(data, "load", load)
+    train, test = read_cifar("CIFAR-10")
+    assert (train.labels, train.classes[3], len(test)) == ([3, 5], "cat", 2)
+    first, second = (np.asarray(train[k][0]) for k in range(2))
+    assert first[4, 5].tolist() == [9, 0, 0]
+    assert second[1, 1].tolist() == [0, 0, 7]
+
+
+@pytest.mark.parametrize("reader", ["cifar10", "aircraft", "cars"])
+def test_torchvisions_own_folders_must_be_there(tmp_path, reader):
+    with pytest.raises(FileNotFoundError, match="must hold"):
+        read_data(DataSettings(reader=reader, root=str(tmp_path)), SMALL)
+
+
+def test_what_is_not_there_is_told(tmp_path, pictures):
+    with pytest.raises(FileNotFoundError, match="it is not there"):
+        read_folder(tmp_path / "none")
+    (tmp_path / "empty" / "a").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError, match="must hold pictures"):
+        read_folder(tmp_path / "empty")
+    with pytest.raises(ValueError, match="must have the classes of training, however: 'class-0'"):
+        read_folder(pictures / "test", classes=["other"])
+    with pytest.raises(ValueError, match=r"data\.root or data\.name"):
+        read_data(DataSettings(), SMALL)
+    (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n nothing")
+    with pytest.raises(ValueError, match="must be a whole picture"):
+        open_picture(tmp_path / "bad.png")
+    with pytest.raises(ValueError, match="a label a picture"):
+        Pictures([1, 2], [0], ["a"])
+    with pytest.raises(ValueError, match="reader must be one of"):
+        DataSettings(reader="zip")

@@ -1,0 +1,115 @@
+"""NRS in place of squeeze-and-excitation: numbers, sizes, and every family that has such blocks."""
+
+import pytest
+import torch
+from torch import nn
+
+from nrs.core import count_parameters
+from nrs.vision import NRSExcite, SEBlock, replace_se
+from nrs.vision._torchvision import part, timm, torchvision
+from nrs.vision.excite import _se_blocks
+
+# A small model of every family of timm with such blocks, and the size of its input.
+FAMILIES = {
+    "byoanet": ("seresnext26ts", 32), "byobnet": ("mobileone_s4", 32),
+    "cspnet": ("cs3sedarknet_l", 32), "efficientnet": ("efficientnet_b0", 32),
+    "efficientvim": ("efficientvim_m1", 224), "efficientvit_msra": ("efficientvit_m0", 224),
+    "fastvit": ("fastvit_t8", 64), "gcvit": ("gcvit_xxtiny", 224),
+    "ghostnet": ("ghostnet_050", 32), "hardcorenas": ("hardcorenas_a", 32),
+    "lcnetv2": ("lcnetv2_small", 32), "maxxvit": ("coatnet_pico_rw_224", 224),
+    "mobilenetv3": ("mobilenetv3_small_050", 32), "nfnet": ("nf_regnet_b0", 32),
+    "rdnet": ("rdnet_tiny", 32), "regnet": ("regnety_002", 32),
+    "repghost": ("repghostnet_050", 32), "repvit": ("repvit_m0_9", 64),
+    "resnet": ("seresnet18", 32), "rexnet": ("rexnet_100", 32),
+    "senet": ("legacy_seresnet18", 32), "shvit": ("shvit_s1", 64), "tresnet": ("tresnet_m", 32),
+    "vovnet": ("ese_vovnet19b_slim", 32),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_of_timm(family):
+    name, size = FAMILIES[family]
+    # The larger ones are checked by shapes alone.
+    device = "meta" if size > 64 else "cpu"
+    with torch.device(device):
+        model = timm().create_model(name, pretrained=False, num_classes=3)
+        blocks = _blocks(model)
+        assert blocks
+        replace_se(model)
+        assert len([m for m in model.modules() if isinstance(m, NRSExcite)]) == len(blocks)
+        assert not _blocks(model)
+        out = model.eval()(torch.randn(1, 3, size, size))
+    assert out.shape == (1, 3)
+    if device == "cpu":
+        out.sum().backward()
+        block = next(m for m in model.modules() if isinstance(m, NRSExcite))
+        assert block.nrs.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v3_small", "efficientnet_b0", "regnet_y_400mf"])
+def test_families_of_torchvision(name):
+    model = torchvision().models.get_model(name, weights=None, num_classes=3)
+    weights = {k: v.clone() for k, v in model.state_dict().items()}
+    replace_se(model, seed=0)
+    assert not _blocks(model)
+    # What is no such block keeps its weights.
+    for key, value in model.state_dict().items():
+        if ".nrs." not in key and key in weights:
+            assert torch.equal(value, weights[key])
+    assert model.eval()(torch.randn(2, 3, 32, 32)).shape == (2, 3)
+
+
+def _blocks(model):
+    return [m for m in model.modules() if isinstance(m, tuple(_se_blocks()))]
+
+
+def test_an_attention_layer_of_timm():
+    block = part("timm.layers").create_attn(NRSExcite, 64, rd_ratio=1 / 16)
+    assert isinstance(block, NRSExcite)
+    model = timm().create_model("resnet18", block_args={"attn_layer": NRSExcite}, num_classes=3)
+    assert len([m for m in model.modules() if isinstance(m, NRSExcite)]) == 8
+    model(torch.randn(2, 3, 32, 32)).sum().backward()
+    with pytest.raises(TypeError, match="no argument 'n_mull'"):
+        NRSExcite(64, n_mull=2)
+
+
+def test_it_is_the_grouped_convolution_of_the_paper():
+    block = NRSExcite(24, seed=0).double()
+    x = torch.randn(3, 24, 5, 4, dtype=torch.float64)
+    pooled = x.mean((2, 3))
+    cells = pooled[:, block.nrs.index].view(3, 24, 3, 3)
+    gate = nn.functional.conv2d(cells, block.nrs.weight, block.nrs.bias, groups=24).sigmoid()
+    assert torch.allclose(block(x), x * gate, atol=1e-12)
+
+
+def test_channels_last_is_the_same_block():
+    first, last = NRSExcite(24, seed=0), NRSExcite(24, seed=0, channels_last=True)
+    x = torch.randn(2, 24, 5, 4)
+    there = last(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    assert torch.allclose(first(x), there, atol=1e-6)
+
+
+def test_squeeze_and_excitation_by_hand():
+    block = SEBlock(32).double()
+    x = torch.randn(2, 32, 3, 3, dtype=torch.float64)
+    hidden = (x.mean((2, 3)) @ block.squeeze.weight.t()).clamp(min=0)
+    gate = 1 / (1 + (-(hidden @ block.excite.weight.t())).exp())
+    assert torch.allclose(block(x), x * gate[:, :, None, None])
+    assert count_parameters(block) == 2 * 32 * 2
+
+
+@pytest.mark.parametrize("channels", range(16, 16 * 40, 16))
+def test_fewer_parameters_exactly_from_where_the_paper_says(channels):
+    # The paper: 9C ≤ 2C²/r, so C ≥ 9r/2 = 72. With the bias counted 10C ≤ 2C²/r, so C ≥ 5r = 80,
+    # where both are equal.
+    nrs, se = count_parameters(NRSExcite(channels)), count_parameters(SEBlock(channels))
+    assert (nrs, se) == (10 * channels, 2 * channels**2 // 16)
+    assert (nrs <= se) == (channels >= 5 * 16)
+    assert (nrs < se) == (channels > 5 * 16)
+    without_bias = 9 * channels
+    assert (without_bias <= se) == (channels >= 4.5 * 16)
+
+
+def test_a_model_without_such_blocks_is_refused():
+    with pytest.raises(ValueError, match="ResNet has none"):
+        replace_se(torchvision().models.resnet18())

@@ -1,0 +1,198 @@
+"""Recipes: they are readable, they train, go on where they were, and predict."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from nrs.cli.app import app
+from nrs.training import ConfigError, ModelFileError, read_model, write_model
+from nrs.vision import ModelSettings, build_model
+from nrs.vision.predict import ImageModel, predict_file
+from nrs.vision.train import classification_loss, read_recipe, recipes, run
+
+RECIPE = """# nrs train vision --config tiny.toml --out run
+[model]
+name = "cifar/resnet20"
+head = "nrs"
+n_mul = 2
+[data]
+root = "{root}"
+[picture]
+size = 16
+resize = 18
+[train]
+epochs = 3
+lr = 0.05
+optimizer = "sgd"
+schedule = "cosine"
+ema = 0.9
+[run]
+batch_size = 6
+"""
+
+
+@pytest.fixture
+def tiny(pictures, tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(RECIPE.format(root=pictures))
+    return path
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_every_recipe_reads_and_names_its_command(name):
+    from importlib import resources
+
+    first = (resources.files("nrs.vision") / f"recipes/{name}.toml").read_text().splitlines()[0]
+    assert first.startswith("# ")
+    assert f"nrs train vision --config {name} --out" in first
+    parts = read_recipe(name)
+    with torch.device("meta"):
+        settings = {"pretrained": False, "weights": ""}
+        model = build_model(ModelSettings(**vars(parts["model"]) | settings), 200)
+    size = parts["picture"].size
+    assert model.eval()(torch.empty(1, 3, size, size, device="meta")).shape == (1, 200)
+
+
+def test_the_papers_settings():
+    fine = read_recipe("fine-grained-resnet50-nrs")
+    train = fine["train"]
+    assert (train.lr, train.epochs, train.step_every, train.step_gamma) == (0.002, 65, 20, 0.1)
+    assert (train.weight_decay, fine["run"].batch_size, fine["picture"].size) == (1e-4, 32, 448)
+    cifar = read_recipe("cifar-resnet20")
+    train = cifar["train"]
+    assert (train.lr, train.epochs, train.schedule, train.weight_decay) == (
+        0.1,
+        350,
+        "cosine",
+        5e-4,
+    )
+    assert (cifar["run"].batch_size, cifar["picture"].padding, cifar["picture"].resize) == (
+        128, 4, None,
+    )  # fmt: skip
+    mobile = read_recipe("imagenet-mobilenetv2-nrs")["train"]
+    assert (mobile.lr, mobile.epochs, mobile.weight_decay) == (0.05, 150, 4e-5)
+
+
+def test_a_run_is_a_model_file_that_predicts(tiny, tmp_path, pictures):
+    outcome = run(tiny, tmp_path / "run", verbose=0)
+    assert len(outcome.history) == 3
+    assert "top-1" in outcome.summary()
+    header = read_model(outcome.path, kind="image").header
+    assert header["classes"] == ["class-0", "class-1", "class-2"]
+    assert header["metrics"]["top1"] == outcome.metrics["top1"]
+    rows = predict_file(outcome.path, pictures / "test")
+    assert len(rows) == 6
+    for row in rows:
+        assert [entry["label"] for entry in row["top"]] != []
+        assert sum(entry["probability"] for entry in row["top"]) == pytest.approx(1, abs=1e-5)
+    one = predict_file(outcome.path, rows[0]["input"])
+    assert one[0]["top"][0]["label"] == rows[0]["top"][0]["label"]
+    # A finished run started again only reads.
+    again = run(tiny, tmp_path / "run", verbose=0)
+    assert again.history == outcome.history
+    assert again.metrics == outcome.metrics
+
+
+def test_the_saved_network_is_the_trained_one(tiny, tmp_path, pictures):
+    outcome = run(tiny, tmp_path / "run", overrides=["model.head=linear"], verbose=0)
+    model = ImageModel.load(outcome.path)
+    paths = sorted((pictures / "test").rglob("*.png"))
+    labels = [int(path.parent.name[-1]) for path in paths]
+    right = model.probabilities(paths).argmax(1) == torch.tensor(labels)
+    assert 100 * right.float().mean().item() == pytest.approx(outcome.metrics["top1"])
+
+
+@pytest.mark.parametrize("head", ["bilinear", "compact", "isqrt"])
+def test_second_order_heads_train_and_load(tiny, tmp_path, head, pictures):
+    changes = [f"model.head={head}", "model.sketch=32", "train.epochs=1", "data.held_out=0.25"]
+    outcome = run(tiny, tmp_path / "run", overrides=changes, verbose=0)
+    assert outcome.history.best_epoch == 0
+    assert len(predict_file(outcome.path, pictures / "test")) == 6
+
+
+def test_another_configuration_does_not_go_on(tiny, tmp_path):
+    run(tiny, tmp_path / "run", overrides=["train.epochs=1"], verbose=0)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        run(tiny, tmp_path / "run", overrides=["train.epochs=1", "run.seed=5"], verbose=0)
+
+
+def test_auxiliary_losses_count():
+    class Two(torch.nn.Module):
+        def forward(self, x):
+            return x, 2 * x
+
+    x, y = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
+    plain = torch.nn.functional.cross_entropy
+    expected = plain(x, y) + 0.4 * plain(2 * x, y)
+    assert torch.allclose(classification_loss(0.0)(Two(), x, y), expected)
+
+
+def test_mistakes():
+    with pytest.raises(ConfigError, match="one of birds-efficientnet-lite0, cifar-resnet20"):
+        read_recipe("cifar-resnet-20")
+    with pytest.raises(ConfigError, match=r"model\.heads.*did you mean 'head'"):
+        read_recipe("cifar-resnet20", ["model.heads=nrs"])
+    with pytest.raises(ConfigError, match="head must be one of"):
+        read_recipe("cifar-resnet20", ["model.head=nsr"])
+    with pytest.raises(ValueError, match="must be a network"):
+        build_model(ModelSettings("timm/resnet1000"), 3)
+    with pytest.raises(ValueError, match="must be a network"):
+        build_model(ModelSettings("torchvision/resnet1000"), 3)
+    with pytest.raises(ValueError, match="name must be like"):
+        ModelSettings("resnet50")
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    path = tmp_path / "model.safetensors"
+    write_model(path, {}, {"classes": ["a"]}, kind="image")
+    with pytest.raises(ModelFileError, match="must describe an image model"):
+        ImageModel.load(path)
+    write_model(path, {}, {}, kind="table")
+    with pytest.raises(ModelFileError, match="its kind is 'table'"):
+        ImageModel.load(path)
+
+
+def test_the_command_line(tiny, tmp_path, pictures):
+    out = tmp_path / "run"
+    command = ["train", "vision", "--config", str(tiny), "--out", str(out)]
+    result = CliRunner().invoke(app, [*command, "--set", "train.epochs=1"])
+    assert result.exit_code == 0, result.output
+    assert "top-1" in result.output
+    model = str(out / "model.safetensors")
+    picture = str(next((pictures / "test").rglob("*.png")))
+    result = CliRunner().invoke(app, ["predict", model, picture])
+    assert result.exit_code == 0, result.output
+    assert picture in result.output
+    assert "class-" in result.output
+    result = CliRunner().invoke(app, ["predict", model, str(pictures / "test"), "--json"])
+    assert len(json.loads(result.output)) == 6
+    saved = tmp_path / "top.csv"
+    CliRunner().invoke(app, ["predict", model, str(pictures / "test"), "-o", str(saved)])
+    assert saved.read_text().startswith("input,label_1,probability_1")
+    for arguments, message in (
+        ([*command, "--set", "train.epoch=1"], "did you mean 'epochs'"),
+        (["predict", model, str(tiny)], "must be a whole picture"),
+        (["predict", model, str(tmp_path / "run" / "checkpoint")], "must hold pictures"),
+    ):
+        result = CliRunner().invoke(app, arguments)
+        assert (result.exit_code, message in result.output) == (2, True), result.output
+        assert "Traceback" not in result.output
+
+
+@pytest.mark.slow
+def test_torchrun_trains_with_two_processes(tiny, tmp_path):
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = ["-m", "nrs", "train", "vision", "--config", str(tiny), "--out", "run"]
+    done = subprocess.run(
+        [*start, *command, "--set", "train.epochs=1", "--set", "run.device=cpu"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=180,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("top-1") == 1  # one process writes
+    assert read_model(tmp_path / "run" / "model.safetensors").kind == "image"
