@@ -6,7 +6,7 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check -q
 # The constraints pin what the tests ran with; the ranges in pyproject.toml stay wide.
 INSTALL := $(PIP) install -c constraints.txt -e
 
-.PHONY: demo test setup setup-peers lint format figures clean
+.PHONY: demo test setup setup-peers lint format figures docs clean
 
 demo: $(VENV)/.demo
 	$(RUN)/python examples/demo.py
@@ -30,6 +30,10 @@ format: setup
 
 figures: setup
 	$(RUN)/python docs/figures/method.py
+	$(RUN)/python docs/figures/explain.py
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

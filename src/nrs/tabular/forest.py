@@ -108,7 +108,7 @@ class ForestNetwork(nn.Module):
     def inputs(self, x: Tensor) -> Tensor:
         """What subspaces read: the features, their bins, and a zero."""
         parts = [x, self.bins(x)] if self.bins.n_bins else [x]
-        return torch.cat([*parts, x.new_zeros(len(x), 1)], 1)
+        return torch.cat([*parts, x.new_zeros(x.shape[0], 1)], 1)
 
     def _activate(self, h: Tensor, norm: nn.BatchNorm1d) -> Tensor:
         """Normalise and cut off (C, B) activations, then drop some."""

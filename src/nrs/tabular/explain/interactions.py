@@ -69,9 +69,7 @@ def interaction_matrix(model: Any, X: Any) -> np.ndarray:
     result = np.zeros((n_columns, n_columns))
     # The spread of a weighted sum of a column's inputs needs only their covariance.
     centred = values - values.mean(0)
-    for place, importance in zip(
-        trees._order.tolist(), trees._importance[trees._order], strict=True
-    ):
+    for place in trees._order.tolist():
         read, weights = trees._terms(place)
         groups, where = np.unique(inputs.groups[read], return_inverse=True)
         spread = np.empty(len(groups))
@@ -81,7 +79,7 @@ def interaction_matrix(model: Any, X: Any) -> np.ndarray:
         total = spread.sum()
         if total > 0:
             part = spread / total
-            result[np.ix_(groups, groups)] += importance * np.outer(part, part)
+            result[np.ix_(groups, groups)] += trees._importance[place] * np.outer(part, part)
     np.fill_diagonal(result, 0)
     total = result.sum() / 2
     return result / total if total > 0 else result

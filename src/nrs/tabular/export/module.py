@@ -84,7 +84,7 @@ class NumberModule(nn.Module):
         values = (x.index_select(1, self.source).double() - self.center) / self.scale
         missing = values.isnan()
         values = torch.where(missing, self.fill, values).clamp(-LIMIT, LIMIT)
-        zero = values.new_zeros(len(x), 1)
+        zero = values.new_zeros(x.shape[0], 1)
         both = torch.cat([values, missing.double(), zero], 1).float()
         return both.index_select(1, self.order)
 
