@@ -31,6 +31,16 @@ def test_help_of_every_command(arguments):
     assert "Usage" in result.output
 
 
+@pytest.mark.parametrize(
+    "command", ["fit", "predict", "evaluate", "explain", "compare", "info", "export"]
+)
+def test_help_has_an_example_and_json(command):
+    result = _run(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: nrs {command}" in result.output
+    assert "--json" in result.output
+
+
 def test_version():
     assert _run("--version").output.startswith("nrs ")
 

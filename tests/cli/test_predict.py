@@ -47,12 +47,12 @@ def test_the_rows_of_a_table(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("model", "source", "message"),
     [
-        ("model.safetensors", "narrow.csv", "'b' is missing"),
-        ("model.safetensors", "empty.csv", "must be a comma-separated table"),
+        ("model.safetensors", "narrow.csv", "must have the column 'b'"),
+        ("model.safetensors", "empty.csv", "it is empty"),
         ("model.safetensors", "nowhere.csv", "must exist"),
         ("nowhere.safetensors", "rows.csv", "must exist"),
         ("rows.csv", "rows.csv", "must be a model file"),
-        ("other.safetensors", "rows.csv", "its kind is 'checkpoint'"),
+        ("other.safetensors", "rows.csv", "is 'checkpoint'"),
     ],
 )
 def test_mistakes_are_refused_without_a_traceback(fitted, model, source, message):

@@ -25,6 +25,8 @@ from nrs.cli.options import (
 if TYPE_CHECKING:
     from nrs.tabular.fit_file import LabelledTable
 
+# Those of the estimators, told before a table is read.
+_PRESETS = ("default", "fast", "best", "single", "paper")
 # Rows of the schema that fit a screen.
 _MOST_SHOWN = 30
 
@@ -57,6 +59,8 @@ def fit(
 
     Example: nrs fit churn.csv --target churned --drop customer_id
     """
+    if preset not in _PRESETS:
+        raise ValueError(f"--preset must be {', '.join(_PRESETS)}, however: {preset!r}")
     model_path, page_path = _outputs(source, out)
     from nrs.tabular.fit_file import fit_table, read_labelled
 

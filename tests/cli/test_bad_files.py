@@ -1,0 +1,147 @@
+"""Bad files: at most three lines that say what to do, exit code 2, nothing written."""
+
+import numpy as np
+import pytest
+
+from nrs.training import write_model
+
+GOOD = "months,plan,left\n" + "".join(
+    f"{k},{'basic' if k % 3 else 'plus'},{'yes' if k % 2 else 'no'}\n" for k in range(60)
+)
+BAD = {
+    "empty": (b"", "it is empty"),
+    "header only": (b"months,plan,left\n", "nothing below it"),
+    "ragged": (GOOD.encode() + b"1,basic,no,more\n", "as many cells in every row"),
+    "latin-1": (GOOD.replace("plus", "plüs").encode("latin-1"), "--encoding latin-1"),
+    "utf-16": (GOOD.encode("utf-16"), "--encoding utf-16"),
+    "repeated": (b"months,months,left\n1,2,no\n", "is repeated"),
+    "binary": (bytes(range(256)), "binary file"),
+    "array": (b'[{"months": 1}]', "one JSON array"),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory, run):
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "good.csv").write_text(GOOD)
+    result = run(
+        "fit", folder / "good.csv", "-t", "left", "--preset", "fast", "--time-limit", 1,
+        "--no-report", "-q", "-o", folder / "good",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    return folder / "good.safetensors"
+
+
+def _refused(result, message, folder, before):
+    assert result.exit_code == 2, result.output
+    assert message in result.output
+    assert len(result.output.strip().splitlines()) <= 3, result.output
+    assert "Traceback" not in result.output
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_fit_predict_and_evaluate_refuse(name, model, run, tmp_path, monkeypatch):
+    content, message = BAD[name]
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    _refused(run("fit", path, "-t", "left"), message, tmp_path, before)
+    _refused(run("predict", model, path, "-o", tmp_path / "out.csv"), message, tmp_path, before)
+    _refused(run("evaluate", model, path), message, tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("months,left\n1,no\n", "must have the column 'plan'"),
+        ("monhts,plan,left\n1,basic,no\n", "is it 'monhts'?"),
+        ("months,plan,left\nthree,basic,no\n", "must hold numbers in column 'months'"),
+        ('{"months": "three", "plan": "basic"}\n', "must hold a number in column 'months'"),
+    ],
+)
+def test_columns_that_changed_since_the_fit(content, message, model, run, tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text(content)
+    before = sorted(tmp_path.iterdir())
+    _refused(run("predict", model, path, "-o", tmp_path / "out.csv"), message, tmp_path, before)
+
+
+def test_a_type_that_changed_in_a_later_chunk_leaves_nothing(model, run, tmp_path):
+    from nrs.datasets import table_files
+
+    rows = "7,basic,no\n" * (table_files.CHUNK_BYTES // 10)
+    path = tmp_path / "long.csv"
+    path.write_text("months,plan,left\n" + rows + "seven,basic,no\n")
+    before = sorted(tmp_path.iterdir())
+    result = run("predict", model, path, "-o", tmp_path / "out.csv")
+    _refused(result, "must hold numbers in column 'months'", tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-t", "lfet"), "is it 'left'?"),
+        (("-t", "left", "--drop", "nothing"), "must have the column 'nothing'"),
+        (("-t", "left", "--task", "regression"), "use --task classification"),
+        (("-t", "left", "--task", "ranking"), "--task must be"),
+        (("-t", "left", "--preset", "huge"), "preset must be"),
+        (("-t", "left", "--out", "nowhere/model"), "create it first"),
+        (("-t", "left", "--drop", "months", "--drop", "plan"), "none is left"),
+    ],
+)
+def test_fit_refuses_what_cannot_be(arguments, message, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.csv").write_text(GOOD)
+    before = sorted(tmp_path.iterdir())
+    _refused(run("fit", "good.csv", *arguments), message, tmp_path, before)
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "info", "explain", "export"])
+def test_a_model_file_that_is_not_one(command, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text(GOOD)
+    (tmp_path / "model.safetensors").write_bytes(b"not a model at all")
+    rows = ["rows.csv"] if command in ("predict", "evaluate") else []
+    before = sorted(tmp_path.iterdir())
+    result = run(command, "model.safetensors", *rows)
+    _refused(result, "must be a model file", tmp_path, before)
+    result = run(command, "nowhere.safetensors", *rows)
+    _refused(result, "must exist", tmp_path, before)
+
+
+def test_a_damaged_model_and_an_unknown_output(model, run, tmp_path):
+    (tmp_path / "rows.csv").write_text(GOOD)
+    content = bytearray(model.read_bytes())
+    content[-5] ^= 255
+    (tmp_path / "damaged.safetensors").write_bytes(content)
+    before = sorted(tmp_path.iterdir())
+    result = run("predict", tmp_path / "damaged.safetensors", tmp_path / "rows.csv")
+    _refused(result, "does not match its checksum", tmp_path, before)
+    result = run("predict", model, tmp_path / "rows.csv", "-o", tmp_path / "out.xlsx")
+    _refused(result, "must end with .csv", tmp_path, before)
+    result = run("predict", model, tmp_path / "rows.csv", "--interval", "0.9")
+    _refused(result, "needs a regressor", tmp_path, before)
+
+
+def test_another_kind_of_model_is_named(run, tmp_path):
+    (tmp_path / "rows.csv").write_text(GOOD)
+    path = tmp_path / "other.safetensors"
+    write_model(path, {}, {}, kind="checkpoint")
+    before = sorted(tmp_path.iterdir())
+    result = run("predict", path, tmp_path / "rows.csv")
+    _refused(result, "is 'checkpoint'", tmp_path, before)
+
+
+def test_a_wrong_encoding_can_be_told(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{rng.normal():.3f},{'é' if k % 2 else 'a'}\n" for k in range(60))
+    path = tmp_path / "latin.csv"
+    path.write_bytes(("x,name\n" + rows).encode("latin-1"))
+    result = run(
+        "fit", path, "-t", "name", "--encoding", "latin-1", "--preset", "fast", "--time-limit", 1,
+        "--no-report", "--json", "-o", tmp_path / "m",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert '"é"' in result.output

@@ -1,0 +1,164 @@
+"""From a file to a decision: fit, predict, evaluate, explain, compare, info, export."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nrs import NRSClassifier, NRSRegressor
+
+
+def test_fit_tells_what_it_understood_and_writes_two_files(churn):
+    folder, said = churn
+    assert "300 rows, 7 columns" in said
+    assert re.search(r"usage_gb +number .*\d+", said)
+    assert re.search(r"joined +date", said)
+    assert "classification, 2 classes: no" in said
+    assert re.search(r"out-of-bag: accuracy 0\.\d+", said)
+    assert (folder / "churn.safetensors").exists()
+    page = (folder / "churn.html").read_text("utf-8")
+    assert "Predicting churned" in page
+
+
+def test_predict_gives_what_the_model_gives(churn, run, tmp_path):
+    folder, _ = churn
+    rows = pd.read_csv(folder / "new.csv", parse_dates=["joined"])
+    model = NRSClassifier.load(folder / "churn.safetensors")
+    X = rows[model.feature_names_in_.tolist()]
+    expected = model.predict_proba(X)
+    for name, read in (
+        ("out.csv", pd.read_csv), ("out.parquet", pd.read_parquet),
+        ("out.csv.gz", pd.read_csv), ("out.feather", pd.read_feather),
+        ("out.jsonl", lambda path: pd.read_json(path, lines=True)), ("out.json", pd.read_json),
+    ):  # fmt: skip
+        result = run(
+            "predict", folder / "churn.safetensors", folder / "new.csv", "-o", tmp_path / name,
+            "-p", "--keep", "customer_id",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        found = read(tmp_path / name)
+        assert found["customer_id"].tolist() == rows["customer_id"].tolist()
+        assert found["prediction"].tolist() == model.predict(X).tolist()
+        np.testing.assert_allclose(found["probability_yes"], expected[:, 1], atol=1e-6)
+
+
+def test_predict_reads_a_pipe_and_every_format(churn, run, tmp_path):
+    folder, _ = churn
+    model = folder / "churn.safetensors"
+    expected = run("predict", model, folder / "new.csv").output
+    text = (folder / "new.csv").read_bytes()
+    assert run("predict", model, "-", input=text).output == expected
+    assert run("predict", model, "-", input=gzip.compress(text)).output == expected
+    frame = pd.read_csv(folder / "new.csv", parse_dates=["joined"])
+    frame.to_parquet(tmp_path / "new.parquet")
+    frame.to_feather(tmp_path / "new.arrow")
+    (tmp_path / "new.csv.gz").write_bytes(gzip.compress(text))
+    frame.assign(joined=frame["joined"].astype(str)).to_json(
+        tmp_path / "new.jsonl", orient="records", lines=True
+    )
+    for name in ("new.parquet", "new.arrow", "new.csv.gz", "new.jsonl"):
+        result = run("predict", model, tmp_path / name)
+        assert result.output == expected, name
+
+
+def test_evaluate_info_explain_export(churn, run, tmp_path):
+    folder, _ = churn
+    model = folder / "churn.safetensors"
+    scores = json.loads(run("evaluate", model, folder / "new.csv", "--json").output)
+    labels = pd.read_csv(folder / "new.csv")["churned"]
+    lines = run("predict", model, folder / "new.csv").output.splitlines()[1:]
+    assert scores["rows"] == 80
+    assert scores["accuracy"] == pytest.approx(np.mean(labels.to_numpy() == np.array(lines)))
+    facts = json.loads(run("info", model, "--json").output)
+    assert (facts["kind"], facts["classes"]) == ("table", ["no", "yes"])
+    assert facts["about"]["target"] == "churned"
+    assert "months (number)" in run("info", model).output
+    shown = json.loads(run("explain", model, "--trees", 2, "--json").output)
+    assert len(shown["trees"]) == 2
+    assert sum(shown["importance"].values()) == pytest.approx(1)
+    page = tmp_path / "why.html"
+    result = run("explain", model, folder / "new.csv", "--html", page)
+    assert result.exit_code == 0, result.output
+    assert "≥" in result.output
+    assert "What decides" in page.read_text("utf-8")
+    result = run("export", model, "-o", tmp_path / "churn.onnx")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "churn.onnx").stat().st_size > 1000
+
+
+def test_compare_puts_methods_on_the_same_folds(churn, run):
+    folder, _ = churn
+    result = run(
+        "compare", folder / "churn.csv", "-t", "churned", "--drop", "customer_id", "--folds", 2,
+        "--methods", "RF,LightGBM", "--json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    methods = json.loads(result.output)["methods"]
+    assert [one["name"] for one in methods] == ["RF", "LightGBM"]
+    assert all(len(one["folds"]["accuracy"]) == 2 for one in methods)
+    assert all(one["scores"]["accuracy"]["mean"] > 0.7 for one in methods)
+
+
+@pytest.fixture(scope="module")
+def flats(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"rooms": rng.integers(1, 6, 200), "north": rng.random(200) > 0.5})
+    frame["price"] = frame["rooms"] * 100.5 + frame["north"] * 30 + rng.normal(size=200)
+    folder = tmp_path_factory.mktemp("flats")
+    frame.to_csv(folder / "flats.csv", index=False)
+    return folder
+
+
+def test_numbers_are_a_regression_with_intervals(flats, run):
+    result = run(
+        "fit", flats / "flats.csv", "-t", "price", "--preset", "fast", "-o", flats / "flats",
+        "--json",
+    )  # fmt: skip
+    facts = json.loads(result.output)
+    assert (facts["task"], facts["judged_by"]) == ("regression", "out-of-bag")
+    assert facts["scores"]["r2"] > 0.9
+    assert [one["kind"] for one in facts["columns"]] == ["number", "boolean"]
+    out = flats / "out.csv"
+    run("predict", flats / "flats.safetensors", flats / "flats.csv", "--interval", 0.9, "-o", out)
+    found, truth = pd.read_csv(out), pd.read_csv(flats / "flats.csv")["price"]
+    inside = (found["low"] <= truth) & (truth <= found["high"])
+    assert inside.mean() > 0.8
+    expected = NRSRegressor.load(flats / "flats.safetensors").predict(
+        pd.read_csv(flats / "flats.csv")[["rooms", "north"]]
+    )
+    np.testing.assert_allclose(found["prediction"], expected, rtol=1e-6)
+
+
+def test_a_single_network_is_judged_by_held_out_rows(flats, run):
+    result = run(
+        "fit", flats / "flats.csv", "-t", "north", "--preset", "single", "--time-limit", 2,
+        "-o", flats / "north", "--no-report", "--json",
+    )  # fmt: skip
+    facts = json.loads(result.output)
+    assert (facts["judged_by"], facts["task"]) == ("held-out rows", "classification")
+    assert facts["classes"] == [False, True]
+    assert not (flats / "north.html").exists()
+    result = run("evaluate", flats / "north.safetensors", flats / "flats.csv", "--json")
+    assert json.loads(result.output)["rows"] == 200
+
+
+def test_rows_without_a_target_are_left_out(flats, run):
+    frame = pd.read_csv(flats / "flats.csv")
+    frame.loc[:9, "price"] = None
+    frame.to_csv(flats / "gaps.csv", index=False)
+    result = run("evaluate", flats / "flats.safetensors", flats / "gaps.csv", "--json")
+    facts = json.loads(result.output)
+    assert (facts["rows"], facts["unlabelled"]) == (190, 10)
+
+
+def test_the_tour_of_the_readme_names_commands_that_exist(run):
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    commands = set(re.findall(r"^\$ nrs (\w+)", text, re.MULTILINE))
+    assert {"fit", "predict", "evaluate", "explain", "compare", "info", "export"} <= commands
+    for command in commands:
+        result = run(command, "--help")
+        assert result.exit_code == 0
