@@ -114,7 +114,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
             writer.write(TABLE)
             writer.write(TABLE)
         assert read_table_file(tmp_path / name).to_pylist() == 2 * TABLE.to_pylist()
-    with pytest.raises(KeyError), write_table_file(tmp_path / "b.csv") as writer:
+    with pytest.raises(KeyError), write_table_file(tmp_path / "b.csv") as writer:  # noqa: PT012
         writer.write(TABLE)
         raise KeyError
     assert not list(tmp_path.glob("*b.csv*"))

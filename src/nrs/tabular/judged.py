@@ -68,8 +68,10 @@ class Judged:
         from sklearn import metrics
 
         # A label that the model does not know has no probability.
+        if self.probabilities is None or self.classes is None:
+            return {}
         known = np.isin(self.truth, self.classes)
-        if self.probabilities is None or self.classes is None or not known.any():
+        if not known.any():
             return {}
         truth, chances = self.truth[known], self.probabilities[known]
         position = np.searchsorted(self.classes, truth)
