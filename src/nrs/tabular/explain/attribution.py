@@ -143,7 +143,7 @@ def neutral_row(encoder: TableEncoder) -> np.ndarray:
 
     Examples
     --------
-    >>> neutral_row(TableEncoder().fit([[1.0, True], [2.0, False]]))
+    >>> neutral_row(TableEncoder().fit([[1.0, "left"], [2.0, "right"]]))
     array([0. , 0.5])
     """
     row = np.zeros(encoder.n_features_out_)
