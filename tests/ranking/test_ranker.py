@@ -29,7 +29,7 @@ def _data(queries=40, seed=0):
     return x, y, qid
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, listnet], ids=str)
+@pytest.mark.parametrize("loss", [*LOSSES, listnet], ids=[*LOSSES, "function"])
 @pytest.mark.parametrize("n_mul", [0, 2])
 def test_every_loss_learns_with_and_without_nrs(loss, n_mul):
     X, y, qid = _data()
@@ -96,7 +96,9 @@ def test_the_epoch_is_chosen_by_the_metric_of_the_held_out_queries():
     assert model.score(*validation[:2], qid=validation[2]) == pytest.approx(best, abs=1e-6)
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=str)
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+)
 def test_frames_with_a_column_of_queries(make):
     X, y, qid = _data()
     columns = {f"f{k}": X[:, k] for k in range(5)} | {"qid": qid}
