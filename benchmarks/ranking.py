@@ -281,6 +281,8 @@ def write_text(path: str, megabytes: float) -> int:
     lines = []
     for row in range(3_000):
         x = generator.normal(size=FEATURES) * scale
+        # A third of MSLR's features are counts.
+        x[::3] = np.abs(x[::3]).round()
         x[generator.random(FEATURES) < 0.37] = 0
         kept = range(FEATURES) if row % 2 else np.flatnonzero(x).tolist()
         pairs = " ".join(f"{k + 1}:{x[k]:.6f}".rstrip("0").rstrip(".") for k in kept)
