@@ -116,7 +116,7 @@ def compare_methods(
 
 def _run(one: Compared, table: LabelledTable, kept: Any, held: Any, seed: int) -> None:
     # The registry holds the paper's protocol; here NRS stands as a user gets it.
-    ours = {"preset": "default"} if one.name == "NRS" else {}
+    ours: dict[str, Any] = {"preset": "default"} if one.name == "NRS" else {}
     model = make(one.name, task=table.task, seed=seed, **ours)
     if table.categorical:
         model.set_params(categorical_features=table.categorical)

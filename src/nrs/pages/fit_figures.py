@@ -121,7 +121,7 @@ def roc_and_precision(judged: Any) -> list[dict[str, Any]]:
     guess = _line("guessing", [0, 1], [0, 1], COLOURS[6], line={"dash": "dot", "width": 1})
     # A little room, so that a curve along the edge is seen.
     unit = {"range": [-0.02, 1.02]}
-    both = {"xaxis": unit, "yaxis": unit, "showlegend": len(classes) > 2}
+    both: dict[str, Any] = {"xaxis": unit, "yaxis": unit, "showlegend": len(classes) > 2}
     return [
         _panel("ROC", [*roc, guess], "false positive rate", "true positive rate", **both),
         _panel("Precision and recall", precision, "recall", "precision", **both),

@@ -67,9 +67,11 @@ class Judged:
     def _of_probabilities(self) -> dict[str, float]:
         from sklearn import metrics
 
+        if self.probabilities is None or self.classes is None:
+            return {}
         # A label that the model does not know has no probability.
         known = np.isin(self.truth, self.classes)
-        if self.probabilities is None or self.classes is None or not known.any():
+        if not known.any():
             return {}
         truth, chances = self.truth[known], self.probabilities[known]
         position = np.searchsorted(self.classes, truth)
