@@ -3,6 +3,8 @@
 import gzip
 import json
 import re
+import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -155,10 +157,24 @@ def test_rows_without_a_target_are_left_out(flats, run):
     assert (facts["rows"], facts["unlabelled"]) == (190, 10)
 
 
-def test_the_tour_of_the_readme_names_commands_that_exist(run):
+@pytest.mark.slow
+def test_the_tour_of_the_readme_runs(churn, run, tmp_path, monkeypatch):
     text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    commands = set(re.findall(r"^\$ nrs (\w+)", text, re.MULTILINE))
-    assert {"fit", "predict", "evaluate", "explain", "compare", "info", "export"} <= commands
+    (recording,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    commands = [shlex.split(line) for line in re.findall(r"^\$ nrs (.*)", recording, re.MULTILINE)]
+    assert [command[0] for command in commands] == [
+        "fit", "predict", "evaluate", "explain", "info", "export", "compare",
+    ]  # fmt: skip
+    for name in ("churn.csv", "new.csv"):
+        shutil.copy(churn[0] / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
     for command in commands:
-        result = run(command, "--help")
-        assert result.exit_code == 0
+        # A smaller table than the recording's, and a quicker forest.
+        quick = ["--preset", "fast"] if command[0] == "fit" else []
+        result = run(*command, *quick)
+        assert result.exit_code == 0, result.output
+        shown = recording.partition(f"nrs {command[0]}")[2].splitlines()[1]
+        # The same kind of answer: its first word is there.
+        assert shown.split()[0] in result.output
+    assert (tmp_path / "churn.html").exists()
+    assert len(pd.read_csv("out.csv")) == 80

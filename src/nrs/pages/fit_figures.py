@@ -12,7 +12,7 @@ from nrs.pages.series import COLOURS
 # Points of a curve, and of a cloud of points: more only make the page larger.
 _CURVE, _CLOUD = 200, 2000
 _MOST_CLASSES = 12
-_MARGIN = {"l": 50, "r": 12, "t": 34, "b": 44}
+_MARGIN = {"l": 50, "r": 12, "t": 58, "b": 44}
 
 
 def colour(place: int) -> str:
@@ -29,7 +29,7 @@ def _panel(
             "title": {"text": f"<b>{_text(title)}</b>", "font": {"size": 14}, "x": 0.5},
             "height": height,
             "margin": _MARGIN,
-            "legend": {"orientation": "h", "y": -0.22},
+            "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
             "hovermode": "closest",
             **layout,
             "xaxis": {"title": {"text": x}, "automargin": True, **layout.get("xaxis", {})},

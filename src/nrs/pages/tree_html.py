@@ -69,8 +69,8 @@ def _draw_tree(
         terms.append(tag("div", f"and {more} smaller terms", class_="quiet"))
     question = tag("p", f"Is the sum at least {tree.threshold:.3g}?")
     parts = [
-        tag("h3", f"Tree {place + 1}: {', '.join(tree.columns[:4])}"
-            + (" …" if len(tree.columns) > 4 else "")),
+        tag("h3", f"Tree {place + 1}", tag("span", f" reads {len(tree.columns)} columns, "
+            f"{100 * tree.importance:.2g} % of the response", class_="quiet")),
         tag("div", *terms, question, class_="root"),
         tag("div", tag("span"), class_="branches", aria_hidden="true"),
     ]  # fmt: skip

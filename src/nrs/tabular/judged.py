@@ -67,6 +67,8 @@ class Judged:
     def _of_probabilities(self) -> dict[str, float]:
         from sklearn import metrics
 
+        if self.probabilities is None or self.classes is None:
+            return {}
         # A label that the model does not know has no probability.
         if self.probabilities is None or self.classes is None:
             return {}
