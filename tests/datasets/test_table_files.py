@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
+from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import (
-    TableFileError,
     column_names,
     read_table_file,
     stream_table_file,

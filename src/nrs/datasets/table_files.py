@@ -11,10 +11,19 @@ import contextlib
 import io
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
+
+from nrs.datasets.table_file_errors import (
+    TableFileError,
+    check_names,
+    check_text,
+    check_wanted,
+    clear_errors,
+    import_pyarrow,
+    no_rows,
+)
 
 Format = Literal["csv", "json lines", "parquet", "arrow"]
 
@@ -31,10 +40,6 @@ _CODECS = {
     b"\x04\x22\x4d\x18": "lz4",
 }
 _SEPARATORS = ",\t;|"
-
-
-class TableFileError(ValueError):
-    """A file that is not a table, or not the table that was asked for; says what to do."""
 
 
 def read_table_file(
@@ -79,8 +84,8 @@ def read_table_file(
     ...     read_table_file(path).to_pylist()
     [{'rooms': 2, 'district': 'north'}, {'rooms': None, 'district': 'south'}]
     """
-    pyarrow = _pyarrow()
-    with _opened(source) as opened, _clear(opened.name, opened):
+    pyarrow = import_pyarrow()
+    with _opened(source) as opened, clear_errors(opened.name, opened.names):
         if opened.format == "csv":
             from pyarrow import csv
 
@@ -98,10 +103,10 @@ def read_table_file(
             batches, schema = opened.batches(None)
             table = pyarrow.Table.from_batches(batches, schema)
         if opened.format in ("csv", "json lines"):
-            _check_text(table.schema, opened.name)
-        _check_names(table.schema.names, opened.name)
+            check_text(table.schema, opened.name)
+        check_names(table.schema.names, opened.name)
     if table.num_rows == 0:
-        raise _no_rows(opened.name)
+        raise no_rows(opened.name)
     return table
 
 
@@ -150,16 +155,16 @@ def stream_table_file(
     ...     [chunk.to_pylist() for chunk in stream_table_file(path, {"rooms": "number"})]
     [[{'rooms': 2.0}, {'rooms': 3.0}]]
     """
-    pyarrow = _pyarrow()
+    pyarrow = import_pyarrow()
     wanted = [*columns, *(name for name in also if name not in columns)]
-    with _opened(source) as opened, _clear(opened.name, opened):
+    with _opened(source) as opened, clear_errors(opened.name, opened.names):
         n_rows = 0
         for batch in _batches(opened, columns, wanted, encoding, chunk_bytes):
             if batch.num_rows:
                 n_rows += batch.num_rows
                 yield pyarrow.Table.from_batches([batch]).select(wanted)
         if n_rows == 0:
-            raise _no_rows(opened.name)
+            raise no_rows(opened.name)
 
 
 def column_names(source: str | os.PathLike[str], *, encoding: str = "utf-8") -> list[str]:
@@ -170,13 +175,13 @@ def column_names(source: str | os.PathLike[str], *, encoding: str = "utf-8") -> 
     TableFileError, FileNotFoundError, ImportError
         As `read_table_file`.
     """
-    _pyarrow()
-    with _opened(source) as opened, _clear(opened.name, opened):
+    import_pyarrow()
+    with _opened(source) as opened, clear_errors(opened.name, opened.names):
         if opened.format in ("csv", "json lines"):
             names = opened.sniff(encoding).names
         else:
             names = opened.batches(None)[1].names
-        _check_names(names, opened.name)
+        check_names(names, opened.name)
         return list(names)
 
 
@@ -187,17 +192,17 @@ def _batches(
     encoding: str,
     chunk_bytes: int,
 ) -> Iterator[Any]:
-    pyarrow = _pyarrow()
+    pyarrow = import_pyarrow()
     if opened.format in ("parquet", "arrow"):
         batches, schema = opened.batches(wanted)
-        _check_names(schema.names, opened.name)
-        _check_wanted(wanted, schema.names, opened.name)
+        check_names(schema.names, opened.name)
+        check_wanted(wanted, schema.names, opened.name)
         yield from batches
         return
     found = opened.sniff(encoding)
-    _check_names(found.names, opened.name)
+    check_names(found.names, opened.name)
     if opened.format == "csv":
-        _check_wanted(wanted, found.names, opened.name)
+        check_wanted(wanted, found.names, opened.name)
     types = {name: _text_type(found, name, columns.get(name)) for name in wanted}
     types = {name: known for name, known in types.items() if known is not None}
     if opened.format == "csv":
@@ -216,7 +221,7 @@ def _batches(
         explicit_schema=pyarrow.schema(known), unexpected_field_behavior="ignore"
     )
     read = json.ReadOptions(block_size=chunk_bytes)
-    _check_wanted(wanted, found.names, opened.name)
+    check_wanted(wanted, found.names, opened.name)
     if hasattr(json, "open_json"):
         yield from json.open_json(opened.stream(), read_options=read, parse_options=parse)
     else:
@@ -226,7 +231,7 @@ def _batches(
 
 def _text_type(found: Any, name: str, kind: str | None) -> Any:
     """The type that the cells of a text column are read as."""
-    pyarrow = _pyarrow()
+    pyarrow = import_pyarrow()
     if kind == "number" or kind == "duration":
         return pyarrow.float64()
     if kind == "boolean":
@@ -260,7 +265,7 @@ class _Opened:
         self.names: list[str] = []
 
     def _unpacked(self) -> Any:
-        pyarrow = _pyarrow()
+        pyarrow = import_pyarrow()
         if self._packed is not None:
             file = pyarrow.BufferReader(self._packed)
         else:
@@ -273,11 +278,11 @@ class _Opened:
         """The unpacked bytes from the start; of a pipe only once."""
         if self._pipe is None:
             return self._unpacked()
-        return _pyarrow().PythonFile(_Joined(self._head, self._pipe), "r")
+        return import_pyarrow().PythonFile(_Joined(self._head, self._pipe), "r")
 
     def seekable(self) -> Any:
         """The unpacked bytes, read in any order."""
-        pyarrow = _pyarrow()
+        pyarrow = import_pyarrow()
         if self._pipe is not None:
             return pyarrow.BufferReader(self._head + self._pipe.read())
         file = self._unpacked()
@@ -298,7 +303,7 @@ class _Opened:
         if len(head) == _HEAD_BYTES:
             # Half a line would look like a ragged one.
             head = head[: head.rfind(b"\n") + 1] or head
-        source = _pyarrow().BufferReader(head)
+        source = import_pyarrow().BufferReader(head)
         if self.format == "csv":
             from pyarrow import csv
 
@@ -310,7 +315,7 @@ class _Opened:
 
             read = json.ReadOptions(block_size=max(len(head), 1 << 10))
             found = json.read_json(source, read_options=read).schema
-        self.names = list(found.names)
+        self.names[:] = found.names
         return found
 
     def csv_options(
@@ -329,7 +334,7 @@ class _Opened:
 
     def batches(self, wanted: Sequence[str] | None) -> tuple[Iterator[Any], Any]:
         """Batches of a file stored in columns, and its schema."""
-        pyarrow = _pyarrow()
+        pyarrow = import_pyarrow()
         file = self.seekable()
         if self.format == "parquet":
             from pyarrow import parquet
@@ -355,7 +360,7 @@ class _Opened:
 @contextlib.contextmanager
 def _opened(source: str | os.PathLike[str]) -> Iterator[_Opened]:
     if os.fspath(source) == "-":
-        with _clear("standard input"):
+        with clear_errors("standard input"):
             opened = _Opened("standard input", None, sys.stdin.buffer)
         yield opened
         return
@@ -365,13 +370,13 @@ def _opened(source: str | os.PathLike[str]) -> Iterator[_Opened]:
     if not path.exists():
         raise FileNotFoundError(f"{path} must exist, however: it does not; check the name")
     if path.is_file():
-        with _clear(str(path)):
+        with clear_errors(str(path)):
             opened = _Opened(str(path), path)
         yield opened
         return
     # A named pipe, such as a shell's process substitution.
     with open(path, "rb") as pipe:
-        with _clear(str(path)):
+        with clear_errors(str(path)):
             opened = _Opened(str(path), None, pipe)
         yield opened
 
@@ -416,143 +421,3 @@ def _format_of(head: bytes, name: str) -> Format:
             "JSON lines, Parquet or Arrow"
         )
     return "csv"
-
-
-@contextlib.contextmanager
-def _clear(name: str, opened: _Opened | None = None) -> Iterator[None]:
-    """Turn what Arrow says into what a user can do about it."""
-    pyarrow = _pyarrow()
-    try:
-        yield
-    except (UnicodeDecodeError, LookupError) as error:
-        if isinstance(error, KeyError):
-            raise
-        raise _encoding(name, str(error)) from None
-    except pyarrow.ArrowException as error:
-        raise _told(name, str(error), [] if opened is None else opened.names) from None
-    except OSError as error:
-        # Arrow reports damaged files as OSError without a number.
-        if error.errno is not None:
-            raise
-        raise _told(name, str(error), []) from None
-
-
-def _told(name: str, said: str, columns: Sequence[str]) -> TableFileError:
-    said = " ".join(said.split())
-    if "UTF8" in said or "UTF-8" in said:
-        return _encoding(name, said)
-    if "Expected" in said and "columns, got" in said:
-        cells = said.partition("parse error: ")[2] or said
-        return TableFileError(
-            f"{name} must have as many cells in every row as in its header, however: "
-            f"{_short(cells[0].lower() + cells[1:])}; quote cells that hold the separator, "
-            "or mend that row"
-        )
-    if "conversion error to" in said:
-        # In CSV column #3: CSV conversion error to double: invalid value 'x'
-        kind = said.partition("conversion error to ")[2].partition(":")[0]
-        place = said.partition("column #")[2].partition(":")[0]
-        known = place.isdigit() and int(place) < len(columns)
-        column = repr(columns[int(place)]) if known else f"number {place}"
-        cell = said.partition("invalid value ")[2]
-        return _changed(name, column, _WORDS.get(kind.partition("[")[0], kind), _short(cell))
-    if "changed from" in said:
-        # JSON parse error: Column(/rooms) changed from number to string in row 0
-        column = said.partition("Column(/")[2].partition(")")[0]
-        before, _, after = said.partition("changed from ")[2].partition(" to ")
-        return _changed(name, repr(column), f"a {before}", f"a {after}")
-    return TableFileError(
-        f"{name} must be CSV, JSON lines, Parquet or Arrow, however: {_short(said)}; "
-        "check the file, or write it again"
-    )
-
-
-_WORDS = {
-    "double": "numbers",
-    "bool": "true or false",
-    "timestamp": "dates such as 2024-01-31",
-    "string": "text",
-}
-
-
-def _changed(name: str, column: str, expected: str, found: str) -> TableFileError:
-    return TableFileError(
-        f"{name} must hold {expected} in column {column}, as when the model was fitted, however: "
-        f"it holds {found}; mend the column, or fit again"
-    )
-
-
-def _encoding(name: str, said: str) -> TableFileError:
-    return TableFileError(
-        f"{name} must be UTF-8 text, however: {_short(said)}; "
-        "tell its encoding, for instance --encoding latin-1"
-    )
-
-
-def _check_text(schema: Any, name: str) -> None:
-    """Refuse columns that Arrow could not read as text, and cells that are tables themselves."""
-    types = _pyarrow().types
-    for field in schema:
-        if types.is_binary(field.type):
-            raise _encoding(name, f"column {field.name!r} is not")
-        if types.is_nested(field.type):
-            raise TableFileError(
-                f"{name} must hold plain values, however: {field.name!r} holds "
-                f"{'lists' if types.is_list(field.type) else 'objects'}; flatten it first"
-            )
-
-
-def _check_names(names: Sequence[str], name: str) -> None:
-    repeated = [found for found, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise TableFileError(
-            f"{name} must have columns of different names, however: {_listed(repeated)} "
-            f"{'is' if len(repeated) == 1 else 'are'} repeated; rename them"
-        )
-    if any("\ufffd" in found for found in names):
-        raise _encoding(name, "the names of its columns are not")
-
-
-def _check_wanted(wanted: Sequence[str], names: Sequence[str], name: str) -> None:
-    missing = [found for found in wanted if found not in names]
-    if missing:
-        raise missing_columns(name, missing, names)
-
-
-def missing_columns(name: str, missing: Sequence[str], names: Sequence[str]) -> TableFileError:
-    """The error for columns that a table lacks, with a guess at what they are called instead."""
-    import difflib
-
-    close = difflib.get_close_matches(missing[0], names, n=1)
-    advice = f"is it {close[0]!r}?" if close else f"its columns are {_listed(names, 6)}"
-    many = len(missing) > 1
-    return TableFileError(
-        f"{name} must have the column{'s' if many else ''} {_listed(missing)}, however: "
-        f"{'they are' if many else 'it is'} missing; {advice}"
-    )
-
-
-def _no_rows(name: str) -> TableFileError:
-    return TableFileError(
-        f"{name} must have rows, however: it has a header and nothing below it; check the file"
-    )
-
-
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    shown = ", ".join(map(repr, names[:most]))
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _short(text: str, most: int = 120) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise ImportError(
-            "reading table files needs pyarrow, which is not installed; "
-            "run: pip install 'neural-random-subspace[frames]'"
-        ) from None
-    return pyarrow

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nrs.datasets.table_files import missing_columns, read_table_file
+from nrs.datasets.table_file_errors import missing_columns
+from nrs.datasets.table_files import read_table_file
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.judged import Judged, judge, out_of_bag
 from nrs.tabular.regressor import NRSRegressor
@@ -85,7 +86,7 @@ def read_labelled(
 
     Raises
     ------
-    nrs.datasets.table_files.TableFileError
+    nrs.datasets.table_file_errors.TableFileError
         If the file cannot be read, or lacks one of the named columns.
     ValueError
         If the target cannot be used.

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nrs.datasets.table_files import TableFileError, column_names, stream_table_file
+from nrs.datasets.table_file_errors import TableFileError
+from nrs.datasets.table_files import column_names, stream_table_file
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.judged import Judged, judge
 from nrs.tabular.regressor import NRSRegressor
@@ -69,7 +70,7 @@ def predict_chunks(
 
     Raises
     ------
-    nrs.datasets.table_files.TableFileError
+    nrs.datasets.table_file_errors.TableFileError
         If the table cannot be read, lacks a column, or a column holds other values than in the
         fit.
     ValueError
