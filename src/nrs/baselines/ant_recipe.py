@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from nrs.tabular.presets import PRESETS
-
 # Fewer rows than this cannot spare any: they are trained and measured on.
 _LEAST_ROWS_TO_SPLIT = 20
 
@@ -48,6 +46,9 @@ class ANTRecipe:
     def from_dict(cls, values: Mapping[str, Any]) -> ANTRecipe:
         """Read what :meth:`to_dict` wrote."""
         return cls(**values)
+
+
+PRESETS = ("default", "paper")
 
 
 def resolve(preset: str, chosen: Mapping[str, Any], rows: int) -> ANTRecipe:

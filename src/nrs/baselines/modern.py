@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from nrs.baselines.peers import (
     ProbabilityPeerClassifier,
     import_peer,
 )
+from nrs.vision._torchvision import torchvision
 
 PEERS = "run: pip install 'neural-random-subspace[peers]'"
 
@@ -40,6 +42,9 @@ class _Pytabkit(PeerEstimator):
         self.n_jobs = n_jobs
 
     def _make_peer(self, n_classes: int | None, seed: int) -> Any:
+        # Lightning imports torchvision where it is installed: through its one door.
+        if importlib.util.find_spec("torchvision") is not None:
+            torchvision()
         pytabkit = import_peer("pytabkit", PEERS)
         kind = getattr(pytabkit, self._kinds[n_classes is None])
         settings = {
