@@ -185,7 +185,7 @@ def rotated(data: Dataset, fold: int) -> Dataset:
     and test part they are the fifths S1 to S5. Fold k trains on S_k, S_{k+1} and S_{k+2}.
     """
     parts = {name: data.part(name) for name in ("train", "val", "test")}
-    X, y, qid = (np.concatenate(arrays) for arrays in zip(*parts.values(), strict=True))  # type: ignore[arg-type]
+    X, y, qid = (np.concatenate(arrays) for arrays in zip(*parts.values(), strict=True))
     queries_of = {name: np.asarray(queries) for name, (_, _, queries) in parts.items()}
     first = np.unique(queries_of["train"], return_index=True)[1]
     thirds = np.array_split(queries_of["train"][np.sort(first)], 3)
