@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nrs.paper import rankers
-from nrs.paper.rankers import RankPlan, hold_out
+from nrs.paper.rankers import RankPlan, hold_out, rotated
 from nrs.paper.ranking import PLAN, RANKING, SMALL
 from nrs.paper.select import cells_of
 from nrs.paper.smoke import tiny_queries
@@ -29,7 +29,7 @@ def test_the_table_has_the_values_of_the_paper():
 def test_the_small_sets_are_measured_when_they_are_named():
     assert {cell.subject.dataset for cell in cells_of(RANKING)} == {"MSLR-WEB10K", "MSLR-WEB30K"}
     cells = cells_of(RANKING, datasets=SMALL)
-    assert len(cells) == 2 * 16 * 5
+    assert len(cells) == 3 * 16 * 5
     assert len(cells_of(RANKING, datasets=["MSLR-WEB10K"], methods=["RankNet"])) == 1
 
 
@@ -63,6 +63,32 @@ def test_folds_take_the_place_of_trials():
     assert len(result.parts["ndcg@10"]) == 5
     assert result.metrics["ndcg@10"] == pytest.approx(np.mean(result.parts["ndcg@10"]))
     assert "MSLR-WEB10K" in RANKING.single_trial
+
+
+def test_every_fold_has_settings_of_its_own():
+    subject = _subject("ListNet+NRS", "MSLR-WEB10K")
+    found = {search: TINY.search(search) for search in TINY.searches(subject)}
+    (record,) = found.values()
+    assert len(record["chosen"]) == len(record["tried"]) == 5
+    result = TINY.measure(Cell(subject, 0), found)
+    assert result.settings["arguments"] == record["chosen"]
+
+
+def test_folds_are_rotated_as_letor_rotates_them():
+    data = tiny_queries("tiny", 1)
+    everything = {*data.qid_train, *data.qid_val, *data.qid_test}
+    tested = []
+    for fold in range(1, 6):
+        turned = rotated(data, fold)
+        parts = [set(turned.part(part)[2]) for part in ("train", "val", "test")]
+        assert set.union(*parts) == everything
+        assert sum(map(len, parts)) == len(everything)
+        assert len(turned.X_train) == len(turned.qid_train)
+        tested += parts[2]
+    assert sorted(tested) == sorted(everything)
+    first = rotated(data, 1)
+    assert set(first.qid_test) == set(data.qid_test)
+    assert set(first.qid_val) == set(data.qid_val)
 
 
 def test_a_fifth_of_the_training_queries_is_held_out_always_the_same():

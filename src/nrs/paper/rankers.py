@@ -40,8 +40,8 @@ METRICS = {
     "ndcg@5 paper": (5, "paper"),
     "ndcg@10 paper": (10, "paper"),
 }
-# The owner's folds that a trial is the mean of; other sets have one split.
-FOLDS = {"MSLR-WEB10K": 5, "MSLR-WEB30K": 5}
+# The folds that a trial is the mean of; other sets have one split.
+FOLDS = {"MSLR-WEB10K": 5, "MSLR-WEB30K": 5, "MQ2008-5fold": 5}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,28 +78,30 @@ class RankPlan:
         return (Search(f"{self.prefix}ranking", subject.dataset, subject.method),)
 
     def search(self, search: Search) -> dict[str, Any]:
-        """Choose settings by the validation queries of the first fold."""
-        data = self.data(search.dataset, 1)
+        """Choose settings by the validation queries of each fold."""
+        by_fold = [self._search(search.method, data) for data in self._folds(search.dataset)]
+        found: dict[str, Any] = {"score": ["validation NDCG@10 (log2)"]}
+        if len(by_fold) == 1:
+            return found | by_fold[0]
+        return found | {key: [fold[key] for fold in by_fold] for key in ("chosen", "tried")}
+
+    def _search(self, method: str, data: Dataset) -> dict[str, Any]:
         tried: list[dict[str, Any]] = []
         for choice in self.grid:
-            model = self._estimator(search.method, SEARCH_SEED, data, choice)
+            model = self._estimator(method, SEARCH_SEED, data, choice)
             _fit(model, data)
             score = float(measure(_scores(model, data, "val"), data.y_val, data.qid_val))
             tried.append({"settings": dict(choice), "score": [100 * score]})
         best = max(tried, key=lambda entry: tuple(entry["score"]))
-        return {"chosen": best["settings"], "tried": tried, "score": ["validation NDCG@10 (log2)"]}
+        return {"chosen": best["settings"], "tried": tried}
 
     def measure(self, cell: Cell, found: Found) -> Measured:
         """Run one trial."""
         subject = cell.subject
-        choice: dict[str, Any] = {}
-        for search in self.searches(subject):
-            choice |= found[search]["chosen"]
-        if not self.searches(subject) and subject.method not in BOOSTED:
-            choice = dict(self.grid[0])
+        choices = self._choices(subject, found)
         scores: dict[str, list[float]] = {name: [] for name in METRICS}
         times: dict[str, float] = {}
-        for data in self._folds(subject.dataset):
+        for data, choice in zip(self._folds(subject.dataset), choices, strict=True):
             model = self._estimator(subject.method, cell.seed, data, choice)
             with Clock("fit", times):
                 _fit(model, data)
@@ -121,12 +123,22 @@ class RankPlan:
             times=times,
             model_bytes=model_size(model),
             settings={
-                "arguments": choice,
+                "arguments": choices if folds > 1 else choice,
                 "estimator": type(model).__name__,
                 "used": _used(model),
             },
             data=_described(data, found_here.n_empty) | {"folds": folds if folds > 1 else None},
         )
+
+    def _choices(self, subject: Subject, found: Found) -> list[dict[str, Any]]:
+        """What was chosen for each fold."""
+        n = FOLDS.get(subject.dataset, 1)
+        if subject.method in BOOSTED:
+            return [{}] * n
+        for search in self.searches(subject):
+            chosen = found[search]["chosen"]
+            return list(chosen) if isinstance(chosen, list) else [chosen]
+        return [dict(self.grid[0])] * n
 
     def _folds(self, dataset: str) -> Iterator[Dataset]:
         for fold in range(1, FOLDS.get(dataset, 1) + 1):
@@ -158,10 +170,33 @@ def split_of(dataset: str, fold: int) -> Dataset:
     NotHereError
         If the data is not on this machine.
     """
+    if dataset == "MQ2008-5fold":
+        return rotated(split_of("MQ2008", 1), fold)
     data = _load(dataset, fold)
     if isinstance(data, str):
         raise NotHereError(data)
     return data if data.X_val is not None else hold_out(data)
+
+
+def rotated(data: Dataset, fold: int) -> Dataset:
+    """A fold of LETOR's rotation from the parts of fold 1: three fifths train, one validates.
+
+    The queries of the training part, in the order of the file, are cut in three; with validation
+    and test part they are the fifths S1 to S5. Fold k trains on S_k, S_{k+1} and S_{k+2}.
+    """
+    parts = {name: data.part(name) for name in ("train", "val", "test")}
+    X, y, qid = (np.concatenate(arrays) for arrays in zip(*parts.values(), strict=True))
+    queries_of = {name: np.asarray(queries) for name, (_, _, queries) in parts.items()}
+    first = np.unique(queries_of["train"], return_index=True)[1]
+    thirds = np.array_split(queries_of["train"][np.sort(first)], 3)
+    fifths = [*thirds, queries_of["val"], queries_of["test"]]
+    turned = [fifths[(fold - 1 + k) % 5] for k in range(5)]
+    wanted = {"train": np.concatenate(turned[:3]), "val": turned[3], "test": turned[4]}
+    arrays: dict[str, Any] = {}
+    for part, queries in wanted.items():
+        rows = np.isin(qid, queries)
+        arrays |= {f"X_{part}": X[rows], f"y_{part}": y[rows], f"qid_{part}": qid[rows]}
+    return replace(data, **arrays)
 
 
 def hold_out(data: Dataset, fraction: float = 0.2) -> Dataset:
