@@ -27,8 +27,9 @@ from nrs.datasets.table_file_errors import (
 
 Format = Literal["csv", "json lines", "parquet", "arrow"]
 
-# Bytes of text that become one chunk: large enough that the work on a chunk outweighs starting it.
-CHUNK_BYTES = 8 << 20
+# Bytes of text that become one chunk: large enough that the work on a chunk outweighs starting it,
+# small because Arrow reads about thirty chunks ahead.
+CHUNK_BYTES = 2 << 20
 # Rows of a chunk of a file that is stored in columns.
 CHUNK_ROWS = 1 << 16
 # What the format, the separator and the time zones are read from.
@@ -97,7 +98,7 @@ def read_table_file(
             from pyarrow import json
 
             # A line must fit a block; without streaming, memory is not the concern.
-            options = json.ReadOptions(block_size=CHUNK_BYTES)
+            options = json.ReadOptions(block_size=8 * CHUNK_BYTES)
             table = json.read_json(opened.stream(), read_options=options)
         else:
             batches, schema = opened.batches(None)
