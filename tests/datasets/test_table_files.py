@@ -97,6 +97,7 @@ def test_dates_keep_their_time_zone(tmp_path):
         (b'{"a": 1, "b":\n', "check the file"),
         (b'{"a": {"b": 1}}\n', "flatten it"),
     ],
+    ids=["gzip", "parquet", "half a line", "nested"],
 )
 def test_damaged_files_are_refused(content, message, tmp_path):
     path = tmp_path / "bad"
