@@ -322,7 +322,7 @@ def test_a_time_limit_is_kept(noisy):
     model.fit(*noisy)
     # A busy machine may hold up the last step.
     assert time.monotonic() - began < 4.0
-    assert model.score(*noisy) > 0.6
+    assert model.history_.stopped_early
 
 
 def test_presets_are_ordered_by_size(noisy):
