@@ -28,6 +28,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 
+from benchmarks.peers import at_defaults
 from nrs.paper.table import Cell, Found, Measured, NotHereError, Printed, Subject, Table
 
 DEVELOPMENT = (
@@ -62,43 +63,12 @@ SEEDS = 3
 
 
 def _estimator(method: str, task: str, seed: int) -> Any:
-    """A method at its own defaults, on one thread."""
-    from nrs import NRSClassifier, NRSRegressor
-
-    ours: Any = NRSClassifier if task == "classification" else NRSRegressor
-    if method in ABLATION:
-        changed = type(ours.__name__, (ours,), {"_recipe_extras": lambda _: ABLATION[method]})
-        # scikit-learn reads parameters from the constructor.
-        return changed(random_state=seed, verbose=0, n_jobs=1)
-    if method.startswith("NRS"):
-        preset = method.removeprefix("NRS").strip() or "default"
-        return ours(preset=preset, random_state=seed, verbose=0, n_jobs=1)
-    kind = "Classifier" if task == "classification" else "Regressor"
-    try:
-        if method == "RF":
-            from sklearn import ensemble
-
-            forest = getattr(ensemble, f"RandomForest{kind}")
-            return forest(500, random_state=seed, n_jobs=1)
-        if method == "XGBoost":
-            import xgboost
-
-            return getattr(xgboost, f"XGB{kind}")(random_state=seed, n_jobs=1)
-        if method == "LightGBM":
-            import lightgbm
-
-            return getattr(lightgbm, f"LGBM{kind}")(random_state=seed, n_jobs=1, verbose=-1)
-        if method == "CatBoost":
-            import catboost
-
-            return getattr(catboost, f"CatBoost{kind}")(
-                random_seed=seed, thread_count=1, verbose=False, allow_writing_files=False
-            )
-        from nrs import baselines
-
-        return baselines.make(method, task=task, seed=seed)  # type: ignore[arg-type]
-    except ImportError as error:
-        raise NotHereError(f"{method} cannot run here: {error}") from None
+    """A method at its defaults, or a variant of the ablation."""
+    if method not in ABLATION:
+        return at_defaults(method, task, seed)
+    ours = type(at_defaults("NRS", task, seed))
+    changed = type(ours.__name__, (ours,), {"_recipe_extras": lambda _: ABLATION[method]})
+    return changed(random_state=seed, verbose=0, n_jobs=1)
 
 
 def _data(name: str, seed: int) -> tuple[np.ndarray, ...]:
