@@ -7,6 +7,7 @@ import math
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -224,17 +225,27 @@ def tune(
 
 
 def _search(plan: Plan, study: Any, workers: int, space: Any) -> list[Kept]:
-    kept = []
-    if not counted(study):
-        kept.append(_try_default(plan, study, space))
+    """Try the default, unless a search that is taken up did, then other settings."""
     if workers == 1:
+        first = [] if counted(study) else [_try_default(plan, study, space)]
         found = [run_trials(plan, study)]
     else:
+        study.set_user_attr("given_up", False)
         # Processes of their own that need no guard in the user's script, and read large arrays
-        # from one file.
-        pool = Parallel(n_jobs=workers, backend="loky")
-        found = pool(delayed(work)(plan, worker) for worker in range(workers))
-    return kept + [one for one in found if one is not None]
+        # from one file. They start while the default is fitted, and wait for it.
+        pool = Parallel(n_jobs=workers, backend="loky", return_as="generator")
+        pending = pool(delayed(work)(plan, worker) for worker in range(workers))
+        try:
+            first = [] if counted(study) else [_try_default(plan, study, space)]
+            found = list(pending)
+        except BaseException:
+            study.set_user_attr("given_up", True)
+            with warnings.catch_warnings():
+                # That trials were cancelled is meant.
+                warnings.simplefilter("ignore", UserWarning)
+                pending.close()
+            raise
+    return first + [one for one in found if one is not None]
 
 
 def _try_default(plan: Plan, study: Any, space: Any) -> Kept:

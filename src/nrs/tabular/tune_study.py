@@ -191,8 +191,8 @@ def claim(study: Any, identity: dict[str, Any], storage: Any) -> None:
     differing = [name for name in identity if (known or {}).get(name) != identity[name]]
     if differing:
         raise ValueError(
-            f"storage must be new or of the same search, however: {os.fspath(storage)} is of "
-            f"another {' and another '.join(differing)}; name another file"
+            f"storage must be new or of the same search, however: {os.fspath(storage)} is of one "
+            f"that differs in {', '.join(differing)}; name another file"
         )
 
 

@@ -19,6 +19,8 @@ from nrs.training.state import TrainState
 
 # A trial is not begun in less time than this part of what the default took: it would learn nothing.
 LEAST_PART = 0.1
+# Seconds between two looks at whether the default has been tried.
+WAIT = 0.1
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def run_trials(plan: Plan, study: Any, worker: int = 0) -> Kept | None:
     while True:
         begin = time.time()
         before = len(counted(study))
-        if plan.n_trials is not None and before >= plan.n_trials:
+        if study.user_attrs.get("given_up") or before >= (plan.n_trials or math.inf):
             return kept
         if plan.deadline is not None and plan.deadline - begin < least:
             return kept
@@ -189,10 +191,18 @@ def run_trials(plan: Plan, study: Any, worker: int = 0) -> Kept | None:
 
 
 def work(plan: Plan, worker: int) -> Kept | None:
-    """What one of several processes does."""
+    """What one of several processes does, once another has tried the default."""
     with quiet_optuna():
+        parent = os.getppid()
+        study = open_study(plan.journal)
         try:
-            return run_trials(plan, open_study(plan.journal), worker)
+            while not counted(study):
+                if study.user_attrs.get("given_up"):
+                    return None
+                if os.getppid() != parent:
+                    raise Orphaned
+                time.sleep(WAIT)
+            return run_trials(plan, study, worker)
         except Orphaned:
             os._exit(1)
 
