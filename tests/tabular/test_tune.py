@@ -177,22 +177,23 @@ def test_a_storage_is_of_one_search(tmp_path):
     frame = pd.DataFrame(X, columns=list("abcd")).assign(
         day=pd.Timestamp("2024-01-01"), kind=pd.Series(Y).map({0: "x", 1: "y", 2: None})
     )
-    first = nrs.tune(small(), frame, Y, n_trials=2, storage=path)
-    again = nrs.tune(small(), frame, Y, n_trials=2, storage=path)
+    weighted = small(class_weight={np.int64(k): 1.0 + k for k in range(3)})
+    first = nrs.tune(weighted, frame, Y, n_trials=2, storage=path)
+    again = nrs.tune(weighted, frame, Y, n_trials=2, storage=path)
     assert again.trials_ == first.trials_
     assert again.best_estimator_.history_ == first.best_estimator_.history_
     for estimator, table, other, differs in (
-        (small(), frame.assign(kind="x"), {}, "data"),
-        (small(dropout=0.2), frame, {}, "settings"),
-        (small(), frame, {"space": {"n_h": [1]}}, "space"),
-        (small(), frame, {"groups": Y}, "data"),
+        (weighted, frame.assign(kind="x"), {}, "data"),
+        (small(), frame, {}, "settings"),
+        (weighted, frame, {"space": {"n_h": [1]}}, "space"),
+        (weighted, frame, {"groups": Y}, "data"),
     ):
         with pytest.raises(ValueError, match=f"differs in {differs};"):
             nrs.tune(estimator, table, Y, n_trials=2, storage=path, **other)
     with pytest.raises(ValueError, match="its seed again"):
-        nrs.tune(small(), frame, Y, n_trials=2, storage=path, random_state=5)
+        nrs.tune(weighted, frame, Y, n_trials=2, storage=path, random_state=5)
     with held(path), pytest.raises(ValueError, match="another one is using"):
-        nrs.tune(small(), frame, Y, n_trials=2, storage=path)
+        nrs.tune(weighted, frame, Y, n_trials=2, storage=path)
 
 
 @pytest.mark.parametrize("content", [b"my,notes\n1,2", b'{"op_code":0}\n{"op_code":"x"}\n'])

@@ -131,12 +131,30 @@ def place_of(model: Any, space: Mapping[str, Any]) -> dict[str, Any]:
     for name, choices in space.items():
         value = getattr(model, f"{name}_", getattr(model, name))
         if hasattr(choices, "choices"):
-            text = json.dumps(list(value) if isinstance(value, tuple) else value, default=str)
+            text = json.dumps(as_json(value))
             if text in choices.choices:
                 found[name] = text
         elif value is not None and choices.low <= value <= choices.high:
             found[name] = value
     return found
+
+
+def as_json(value: Any) -> Any:
+    """An argument's value in JSON's types: functions by their names, other objects as texts.
+
+    >>> import numpy as np
+    >>> as_json({np.int64(0): (1, np.float64(0.5))}), as_json(max)
+    ({'0': [1, 0.5]}, 'max')
+    """
+    if isinstance(value, Mapping):
+        return {str(key): as_json(entry) for key, entry in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [as_json(entry) for entry in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return getattr(value, "__name__", repr(value))
 
 
 def _with(choices: list[Any], own: Any) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from nrs.tabular.frames import read_table
 from nrs.tabular.runtime import checksum
 from nrs.tabular.targets import labels_as_array
-from nrs.tabular.tune_space import NOT_SEARCHED
+from nrs.tabular.tune_space import NOT_SEARCHED, as_json
 
 try:
     import fcntl
@@ -170,8 +169,8 @@ def identify(
     parameters["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     return {
         "estimator": type(estimator).__name__,
-        "settings": json.loads(json.dumps(parameters, default=_text)),
-        "space": "default" if space is None else json.loads(json.dumps(space, default=_text)),
+        "settings": as_json(parameters),
+        "space": "default" if space is None else as_json(space),
         "data": _data_checksum(X, y, arguments),
     }
 
@@ -218,9 +217,3 @@ def _plain(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind in "Mm":
         return values.view(np.int64)
     return values.astype(str) if values.dtype.kind == "O" else values
-
-
-def _text(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return getattr(value, "__name__", repr(value))
