@@ -71,17 +71,19 @@ class Report(Callback):
     ----------
     trial : optuna.Trial or None
         None for a fit that is never ended early.
+    parent : int or None
+        The process without which this one should not go on. None for the user's own process,
+        which outlives the shell that started it.
     """
 
-    def __init__(self, trial: Any = None) -> None:
+    def __init__(self, trial: Any = None, parent: int | None = None) -> None:
         self.trial = trial
+        self.parent = parent
         self.score = math.nan
         self.checks: dict[int, float] = {}
-        self._parent = os.getppid()
 
     def on_epoch_end(self, state: TrainState) -> None:
-        if os.getppid() != self._parent:
-            raise Orphaned
+        _check_parent(self.parent)
         if "score" not in state.metrics:
             raise ValueError(
                 "nrs.tune needs a score of rows that a fit does not learn from, however: this one "
@@ -129,7 +131,7 @@ def fit_trial(plan: Plan, settings: dict[str, Any], report: Callback | None = No
     return model.set_params(callbacks=theirs, verbose=plan.estimator.verbose)
 
 
-def run_trials(plan: Plan, study: Any, worker: int = 0) -> Kept | None:
+def run_trials(plan: Plan, study: Any, worker: int = 0, parent: int | None = None) -> Kept | None:
     """Try settings until trials or time are used up; gives the best model that was fitted here.
 
     What is tried depends on the seed and on the trials so far alone, so that a search that was
@@ -165,7 +167,7 @@ def run_trials(plan: Plan, study: Any, worker: int = 0) -> Kept | None:
             study.tell(trial, state=TrialState.FAIL)
             return kept
         settings = settings_of(trial.params)
-        report = Report(trial)
+        report = Report(trial, parent)
         try:
             model = fit_trial(plan, settings, report)
             if not math.isfinite(report.score):
@@ -199,12 +201,16 @@ def work(plan: Plan, worker: int) -> Kept | None:
             while not counted(study):
                 if study.user_attrs.get("given_up"):
                     return None
-                if os.getppid() != parent:
-                    raise Orphaned
+                _check_parent(parent)
                 time.sleep(WAIT)
-            return run_trials(plan, study, worker)
+            return run_trials(plan, study, worker, parent)
         except Orphaned:
             os._exit(1)
+
+
+def _check_parent(parent: int | None) -> None:
+    if parent is not None and os.getppid() != parent:
+        raise Orphaned
 
 
 def _place(study: Any, number: int) -> int:
