@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from nrs.core.optional import import_optional
+
 LEVEL = 0.05
 MARKS = {"win": "●", "tie": "", "lose": "○"}
 # Scores by method, then by dataset.
@@ -202,20 +204,15 @@ def draw_critical_differences(scores: Scores, path: str | os.PathLike[str]) -> N
             "a diagram needs at least 3 methods with 2 datasets in common, however: "
             f"{table.shape[1]} methods with {table.shape[0]}"
         )
-    try:
-        import scikit_posthocs
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from pandas import DataFrame
-    except ImportError as error:
-        raise ImportError(
-            f"a critical-difference diagram needs {error.name}, which is not installed; "
-            "run: pip install 'neural-random-subspace[paper]'"
-        ) from None
-    frame = DataFrame(table, columns=list(scores))
+    scikit_posthocs, canvases, figures, pandas = (
+        import_optional(name, "a critical-difference diagram", "paper")
+        for name in ("scikit_posthocs", "matplotlib.backends.backend_agg", "matplotlib.figure",
+                     "pandas")
+    )  # fmt: skip
+    frame = pandas.DataFrame(table, columns=list(scores))
     p_values = scikit_posthocs.posthoc_nemenyi_friedman(frame)
-    figure = Figure(figsize=(7, 0.6 + 0.3 * len(scores)), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.Figure(figsize=(7, 0.6 + 0.3 * len(scores)), dpi=150, layout="constrained")
+    canvases.FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     scikit_posthocs.critical_difference_diagram(ranks(scores), p_values, ax=axes, alpha=LEVEL)
     figure.savefig(path, format="png")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nrs.core.optional import import_optional
 from nrs.training import History
 
 
@@ -15,12 +16,7 @@ def plot_history(history: History, ax: Any = None) -> Any:
     ImportError
         Without matplotlib; the extra ``plots`` installs it.
     """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "plot_history needs matplotlib: pip install 'neural-random-subspace[plots]'"
-        ) from error
+    plt = import_optional("matplotlib.pyplot", "plot_history", "plots")
     if ax is None:
         _, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
     epochs = history["epoch"]

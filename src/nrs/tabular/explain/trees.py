@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from nrs.core.optional import import_optional
 from nrs.tabular.explain.inputs import Inputs
 from nrs.tabular.explain.stems import read_stems
 
@@ -170,13 +171,7 @@ class Trees:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError(
-                "Trees.to_pandas needs pandas, which is not installed; "
-                "run: pip install 'neural-random-subspace[frames]'"
-            ) from None
+        pandas = import_optional("pandas", "Trees.to_pandas", "frames")
         return pandas.DataFrame(self.to_dicts(), columns=self.columns)
 
 
