@@ -32,6 +32,7 @@ class Mesh:
     Attributes
     ----------
     vertices : array (V, 3), float64
+        Their coordinates.
     faces : array (F, 3), int64
         Three vertices each; none if the file is a cloud of points.
     """

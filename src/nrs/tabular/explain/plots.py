@@ -19,7 +19,14 @@ BINS = 40
 
 
 def plot_importance(model: Any, n: int = 20, ax: Any = None) -> Any:
-    """Draw the importance of the columns, the largest on top; returns the axes."""
+    """Draw the importance of the columns, the largest on top; returns the axes.
+
+    Parameters
+    ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
+    n : how many columns to draw.
+    ax : axes to draw in; a new figure's if None.
+    """
     plt = import_optional("matplotlib.pyplot", "plot_importance", "plots")
     values = model.feature_importances_
     names = column_names(model.encoder_)
@@ -44,13 +51,15 @@ def plot_tree(model: Any, X: Any, y: Any = None, tree: int = 0, axes: Any = None
 
     Parameters
     ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     X, y : rows to draw, and their labels.
     tree : number of the tree in ``model.trees()``: 0 is the most important one.
     axes : two axes to draw in.
 
     Returns
     -------
-    the two axes
+    axes
+        The two that were drawn in.
     """
     plt = import_optional("matplotlib.pyplot", "plot_tree", "plots")
     trees: Trees = model.trees(tree + 1)
@@ -76,6 +85,12 @@ def plot_forest(model: Any, X: Any, y: Any = None, n: int = 9) -> Any:
 
     Each picture shows the weighted sums of the rows, by class if `y` is given, and the columns
     that weigh most.
+
+    Parameters
+    ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
+    X, y : rows to draw, and their labels.
+    n : how many trees to draw.
     """
     plt = import_optional("matplotlib.pyplot", "plot_forest", "plots")
     trees: Trees = model.trees(n)

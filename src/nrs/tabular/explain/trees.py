@@ -43,6 +43,10 @@ class Tree:
     def rule(self, most: int = 6) -> str:
         """Write the question as text, the heaviest inputs first.
 
+        Parameters
+        ----------
+        most : how many inputs to write; the others are counted.
+
         Examples
         --------
         >>> tree = Tree(0, 0, ("a", "b"), ("a", "b"), (0.5, -2.0), 1.0, 0.3, 0.1)
@@ -123,6 +127,10 @@ class Trees:
         """Weighted sums of the rows of a table minus the thresholds: (n_rows, n_trees).
 
         A tree says yes where its sum is at least 0, and passes it on; else it passes on 0.
+
+        Parameters
+        ----------
+        X : a table as ``predict`` takes it.
         """
         inputs = self._inputs.values(self._model, X)
         result = np.empty((len(inputs), len(self)))
@@ -135,6 +143,11 @@ class Trees:
         """What each column adds to the weighted sum of one tree: (n_rows, len(tree.columns)).
 
         They and ``-threshold`` add up to :meth:`sums`.
+
+        Parameters
+        ----------
+        X : a table as ``predict`` takes it.
+        tree : number of the tree in this table.
         """
         read, weights = self._terms(int(self._order[tree]))
         terms = self._inputs.values(self._model, X)[:, read] * weights
@@ -176,7 +189,13 @@ class Trees:
 
 
 def read_trees(model: Any, n: int | None = None) -> Trees:
-    """List the trees of a fitted model; see :meth:`nrs.NRSClassifier.trees`."""
+    """List the trees of a fitted model; see :meth:`nrs.NRSClassifier.trees`.
+
+    Parameters
+    ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
+    n : how many trees, the most important first; None for all.
+    """
     check_is_fitted(model)
     if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
         raise ValueError(f"n must be an integer of at least 1, or None for all, however: n={n!r}")
