@@ -11,6 +11,7 @@ from griffe import Extension, Object
 
 ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`~?([^`]+)`")
 LISTS = ("Parameters", "Attributes")
+SECTIONS = (*LISTS, "Returns", "Yields")
 
 
 class PlainDocstrings(Extension):
@@ -29,15 +30,22 @@ def _code(role: re.Match[str]) -> str:
 def describe_items(text: str) -> str:
     """Move what stands beside a name below it, in the lists of a docstring."""
     lines = text.splitlines()
-    found, inside = [], False
+    found, section = [], ""
     for place, line in enumerate(lines):
         following = lines[place + 1] if place + 1 < len(lines) else ""
         if following.strip() and not following.strip("-"):
-            inside = line in LISTS
+            section = line
         name, colon, beside = line.partition(" : ")
-        is_item = inside and colon and not line.startswith(" ")
-        if is_item and not following.startswith(" "):
+        if line.startswith(" ") or section not in SECTIONS:
+            found.append(line)
+        elif colon and section in LISTS and not _is_type(following):
             found += [name, f"    {beside[:1].upper()}{beside[1:]}"]
         else:
-            found.append(line)
+            # Types are shown as code already.
+            found.append(line.replace("`", ""))
     return "\n".join(found)
+
+
+def _is_type(following: str) -> bool:
+    """Whether a description begins below; one that began above goes on in lower case."""
+    return following.startswith(" ") and not following.lstrip()[0].islower()

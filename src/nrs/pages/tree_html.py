@@ -122,7 +122,7 @@ def _term(name: str, weight: float, largest: float) -> Html:
 
 def _leaf(word: str, side: np.ndarray, groups: list[Group], means: list[Mean]) -> Html:
     n = int(side.sum())
-    share = f"{100 * n / max(len(side), 1):.0f} %"
+    share = _percent(n / max(len(side), 1))
     parts = [tag("strong", f"{word}: {n:,} rows ({share})")]
     if n and len(groups) > 1:
         counts = [int((mask & side).sum()) for _, _, mask in groups]
@@ -132,12 +132,17 @@ def _leaf(word: str, side: np.ndarray, groups: list[Group], means: list[Mean]) -
             if count
         ]
         items = [
-            tag("li", f"{name} {100 * count / n:.0f} %", style=f"--swatch: {ink}")
+            tag("li", f"{name} {_percent(count / n)}", style=f"--swatch: {ink}")
             for count, (name, ink, _) in zip(counts, groups, strict=True)
         ]
         parts += [tag("div", *bars, class_="shares", aria_hidden="true"), tag("ul", *items)]
     for name, values, is_share in means if n else []:
         mean = float(values[side].mean())
-        shown = f"{100 * mean:.0f} %" if is_share else f"{mean:.4g}"
+        shown = _percent(mean) if is_share else f"{mean:.4g}"
         parts.append(tag("div", f"{name} {shown}", class_="quiet"))
     return tag("div", *parts, class_="leaf")
+
+
+def _percent(share: float) -> str:
+    # A narrow leaf must not part the number from its sign.
+    return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
