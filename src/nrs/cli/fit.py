@@ -16,9 +16,10 @@ from nrs.cli.options import (
     Jobs,
     Labelled,
     Seed,
-    Target,
+    Targets,
     Task,
     echo_json,
+    echo_scores,
     score_line,
 )
 
@@ -41,7 +42,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
 @refusals
 def fit(
     source: Labelled,
-    target: Target,
+    target: Targets,
     task: Task = "auto",
     preset: Annotated[
         str, typer.Option(help="default, fast, best, single or paper; see the documentation.")
@@ -60,6 +61,8 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table, judge it by rows it did not learn from, and write both down.
+
+    Several targets are predicted by one model: all numbers, or all of two values.
 
     Example: nrs fit churn.csv --target churned --drop customer_id
     """
@@ -96,7 +99,10 @@ def fit(
         if fitted.judged is None:
             typer.echo("too few rows to judge it by; try it on others with: nrs evaluate")
         else:
-            typer.echo(f"{about['judged_by']}: {score_line(about['scores'])}")
+            mean = "" if table.several is None else f", mean of {len(table.several.names)} targets"
+            typer.echo(f"{about['judged_by']}{mean}: {score_line(about['scores'])}")
+            if "scores_by_target" in about:
+                echo_scores(about["scores_by_target"])
         typer.echo("wrote " + " and ".join(written))
 
 
@@ -140,7 +146,7 @@ def fit_facts(fitted: FittedFile, written: list[str]) -> dict[str, Any]:
         **fitted.model._about,
         "why": table.why,
         "unlabelled": table.unlabelled,
-        "classes": fitted.model.classes_.tolist() if table.task == "classification" else None,
+        "classes": _classes(fitted),
         "columns": [
             {"name": one.name, "kind": one.kind, "values": one.values, "missing": one.missing}
             for one in table.columns
@@ -149,16 +155,24 @@ def fit_facts(fitted: FittedFile, written: list[str]) -> dict[str, Any]:
     }
 
 
+def _classes(fitted: Any) -> Any:
+    several = fitted.table.several
+    if several is not None and several.labels is not None:
+        return dict(zip(several.names, several.labels, strict=True))
+    return fitted.model.classes_.tolist() if fitted.table.task == "classification" else None
+
+
 def print_schema(table: LabelledTable) -> None:
     """Tell how each column was understood."""
-    import numpy as np
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console()
     n_columns = len(table.columns)
-    typer.echo(f"{table.source}: {len(table.truth):,} rows, {n_columns} columns and the target")
+    n_targets = 1 if table.several is None else len(table.several.names)
+    beside = "the target" if n_targets == 1 else f"{n_targets} targets"
+    typer.echo(f"{table.source}: {len(table.truth):,} rows, {n_columns} columns and {beside}")
     grid = Table("column", "kind", "values", box=None, header_style="bold", pad_edge=False)
     grid.add_column("missing", justify="right")
     for one in table.columns[:_MOST_SHOWN]:
@@ -167,15 +181,26 @@ def print_schema(table: LabelledTable) -> None:
     console.print(grid)
     if n_columns > _MOST_SHOWN:
         typer.echo(f"… and {n_columns - _MOST_SHOWN} more columns")
-    if table.task == "classification":
-        labels, counts = np.unique(table.truth, return_counts=True)
-        shown = ", ".join(f"{a} ({n:,})" for a, n in zip(labels[:6], counts[:6], strict=True))
-        detail = f"{len(labels)} classes: {shown}" + (", …" if len(labels) > 6 else "")
+    if table.several is None:
+        described = _described(table.truth, table.task)
+        typer.echo(f"target {table.target}: {table.task}, {described} ({table.why})")
     else:
-        detail = f"from {table.truth.min():g} to {table.truth.max():g}"
-    typer.echo(f"target {table.target}: {table.task}, {detail} ({table.why})")
+        typer.echo(f"{n_targets} targets: {table.task} ({table.why})")
+        for place, name in enumerate(table.several.names):
+            truth = table.several.decode(place, table.truth[:, place])
+            typer.echo(f"  {name}: {_described(truth, table.task)}")
     if table.unlabelled:
         typer.echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
     alike = [one.name for one in table.columns if one.is_identifier]
     if alike:
         typer.echo(f"every row has another {alike[0]}: leave it out with --drop {alike[0]}")
+
+
+def _described(truth: Any, task: str) -> str:
+    import numpy as np
+
+    if task == "regression":
+        return f"from {truth.min():g} to {truth.max():g}"
+    labels, counts = np.unique(truth, return_counts=True)
+    shown = ", ".join(f"{a} ({n:,})" for a, n in zip(labels[:6], counts[:6], strict=True))
+    return f"{len(labels)} classes: {shown}" + (", …" if len(labels) > 6 else "")

@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from nrs.core.optional import import_optional
+
 LEVEL = 0.05
+DIAGRAM = "a critical-difference diagram"
 MARKS = {"win": "●", "tie": "", "lose": "○"}
 # Scores by method, then by dataset.
 Scores = Mapping[str, Mapping[str, float]]
@@ -196,13 +199,8 @@ def draw_critical_differences(scores: Scores, path: str | os.PathLike[str]) -> N
     ValueError
         Unless three methods have two datasets in common.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise _missing(error) from None
-    figure = Figure(figsize=(7, 0.6 + 0.3 * len(scores)), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figures = import_optional("matplotlib.figure", DIAGRAM, "paper")
+    figure = figures.Figure(figsize=(7, 0.6 + 0.3 * len(scores)), dpi=150, layout="constrained")
     critical_differences(scores, figure.add_subplot())
     figure.savefig(path, format="png")
 
@@ -221,21 +219,12 @@ def critical_differences(scores: Scores, axes: Any) -> None:
             "a diagram needs at least 3 methods with 2 datasets in common, however: "
             f"{table.shape[1]} methods with {table.shape[0]}"
         )
-    try:
-        import scikit_posthocs
-        from pandas import DataFrame
-    except ImportError as error:
-        raise _missing(error) from None
-    frame = DataFrame(table, columns=list(scores))
+    scikit_posthocs, pandas = (
+        import_optional(name, DIAGRAM, "paper") for name in ("scikit_posthocs", "pandas")
+    )
+    frame = pandas.DataFrame(table, columns=list(scores))
     p_values = scikit_posthocs.posthoc_nemenyi_friedman(frame)
     scikit_posthocs.critical_difference_diagram(ranks(scores), p_values, ax=axes, alpha=LEVEL)
-
-
-def _missing(error: ImportError) -> ImportError:
-    return ImportError(
-        f"a critical-difference diagram needs {error.name}, which is not installed; "
-        "run: pip install 'neural-random-subspace[paper]'"
-    )
 
 
 def _matrix(scores: Scores) -> np.ndarray:

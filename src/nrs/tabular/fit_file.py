@@ -25,6 +25,12 @@ from nrs.tabular.schema import (
     guess_task,
     target_values,
 )
+from nrs.tabular.several import (
+    JudgedTargets,
+    SeveralTargets,
+    labelled_rows,
+    target_names,
+)
 
 if TYPE_CHECKING:
     from nrs.tabular.tune import TuneResult
@@ -44,15 +50,18 @@ class LabelledTable:
     source : str
         The file.
     features : pyarrow.Table
-    truth : ndarray (n_rows,)
+    truth : ndarray (n_rows,), or (n_rows, n_targets) of several, see :class:`SeveralTargets`
     rows : ndarray (n_rows,)
         Numbers of the rows in the file, from 0.
     target, task, why : str
-        The target's name, what is done with it, and what that was guessed from.
+        The target's name (several apart by commas), what is done with it, and what that was
+        guessed from.
     columns : list of ColumnSummary
     categorical : list of str
     unlabelled : int
         Rows without a target, which were left out.
+    several : SeveralTargets or None
+        Where more than one column is predicted.
     """
 
     source: str
@@ -65,6 +74,7 @@ class LabelledTable:
     columns: list[ColumnSummary]
     categorical: list[str]
     unlabelled: int
+    several: SeveralTargets | None = None
 
 
 @dataclass(frozen=True)
@@ -73,13 +83,13 @@ class FittedFile:
 
     model: Any
     table: LabelledTable
-    judged: Judged | None
+    judged: Judged | JudgedTargets | None
     seconds: float
 
 
 def read_labelled(
     source: str | os.PathLike[str],
-    target: str,
+    target: str | Sequence[str],
     *,
     task: str = "auto",
     drop: Sequence[str] = (),
@@ -87,6 +97,11 @@ def read_labelled(
     encoding: str = "utf-8",
 ) -> LabelledTable:
     """Read a table and take its target out.
+
+    Parameters
+    ----------
+    target : str or sequence of str
+        A column, or several; "a,b" names two unless a column is called that.
 
     Raises
     ------
@@ -99,11 +114,13 @@ def read_labelled(
         raise ValueError(f"--task must be auto, {' or '.join(TASKS)}, however: {task!r}")
     table = read_table_file(source, as_text=list(categorical), encoding=encoding)
     name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
-    asked = [target, *drop, *categorical]
+    targets = target_names(target, table.column_names)
+    asked = [*targets, *drop, *categorical]
     unknown = [column for column in asked if column not in table.column_names]
     if unknown:
         raise missing_columns(name, unknown, table.column_names)
-    labelled = table.column(target).is_valid()
+    target = ", ".join(targets)
+    labelled = labelled_rows(table, targets)
     rows = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
     unlabelled = table.num_rows - len(rows)
     if unlabelled:
@@ -113,15 +130,13 @@ def read_labelled(
             f"{name} must have at least two rows with a value of {target!r}, however: it has "
             f"{table.num_rows}; check the file"
         )
-    guessed, why = guess_task(table.column(target))
-    chosen: Task = guessed if task == "auto" else task  # type: ignore[assignment]
-    truth = target_values(table.column(target), chosen)
-    if len(np.unique(truth)) < 2:
-        raise ValueError(
-            f"the target {target!r} must have at least two values, however: all are "
-            f"{truth[0].item()!r}; choose another --target"
-        )
-    features = table.drop_columns([target, *drop])
+    several: SeveralTargets | None = None
+    if len(targets) > 1:
+        several, why = SeveralTargets.of(table, targets, task)
+        chosen, truth = several.task, several.encode(table)
+    else:
+        chosen, why, truth = _one_target(table.column(target), target, task)
+    features = table.drop_columns([*targets, *drop])
     if features.num_columns == 0:
         raise ValueError(
             f"{name} must have columns beside the target, however: none is left; drop fewer"
@@ -137,7 +152,20 @@ def read_labelled(
         columns=describe_columns(features, list(categorical) or None),
         categorical=list(categorical),
         unlabelled=unlabelled,
+        several=several,
     )
+
+
+def _one_target(column: Any, name: str, task: str) -> tuple[Task, str, np.ndarray]:
+    guessed, why = guess_task(column)
+    chosen: Task = guessed if task == "auto" else task  # type: ignore[assignment]
+    truth = target_values(column, chosen)
+    if len(np.unique(truth)) < 2:
+        raise ValueError(
+            f"the target {name!r} must have at least two values, however: all are "
+            f"{truth[0].item()!r}; choose another --target"
+        )
+    return chosen, why, truth
 
 
 def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> FittedFile:
@@ -151,17 +179,18 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
     """
     begin = time.perf_counter()
     model = _estimator(table, seed, settings)
-    judged: Judged | None = None
+    several = table.several
+    judged: Judged | JudgedTargets | None = None
     if settings.get("preset") in ("single", "paper") and len(table.truth) >= LEAST_ROWS:
         kept, held = _hold_out(table.truth, seed)
         held_out = table.features.take(held), table.truth[held]
         # The paper's protocol chooses nothing by held-out rows.
         chooses = {"eval_set": held_out} if settings["preset"] == "single" else {}
         model.fit(table.features.take(kept), table.truth[kept], **chooses)
-        judged = judge(model, *held_out, "held-out rows", held)
+        judged = judge(model, *held_out, "held-out rows", held, several)
     else:
         model.fit(table.features, table.truth)
-        judged = out_of_bag(model, table.truth)
+        judged = out_of_bag(model, table.truth, several)
     return _fitted(model, table, judged, time.perf_counter() - begin)
 
 
@@ -191,7 +220,7 @@ def tune_table(
     model = _estimator(table, seed, {"preset": preset})
     found = tune(model, table.features, table.truth, **search)
     best = found.best_estimator_
-    judged = out_of_bag(best, table.truth)
+    judged = out_of_bag(best, table.truth, table.several)
     fitted = _fitted(best, table, judged, time.perf_counter() - begin)
     best._about |= {"trials": len(found.trials_), "params": found.best_params_}
     return fitted, found
@@ -202,10 +231,13 @@ def _estimator(table: LabelledTable, seed: int, settings: dict[str, Any]) -> Any
     return kind(random_state=seed, categorical_features=table.categorical or None, **settings)
 
 
-def _fitted(model: Any, table: LabelledTable, judged: Judged | None, seconds: float) -> FittedFile:
+def _fitted(
+    model: Any, table: LabelledTable, judged: Judged | JudgedTargets | None, seconds: float
+) -> FittedFile:
     """Note beside a model what it was fitted to and how well."""
+    several = table.several
     model._about = {
-        "target": table.target,
+        "target": table.target if several is None else several.names,
         "task": table.task,
         "source": Path(table.source).name,
         "rows": len(table.truth),
@@ -213,13 +245,17 @@ def _fitted(model: Any, table: LabelledTable, judged: Judged | None, seconds: fl
         "scores": None if judged is None else judged.scores(),
         "seconds": round(seconds, 3),
     }
+    if several is not None:
+        model._about["labels"] = several.labels
+        if isinstance(judged, JudgedTargets):
+            model._about["scores_by_target"] = judged.scores_by_target()
     return FittedFile(model, table, judged, seconds)
 
 
 def _hold_out(truth: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.model_selection import train_test_split
 
-    labels = truth if truth.dtype.kind != "f" else None
+    labels = truth if truth.dtype.kind != "f" and truth.ndim == 1 else None
     if labels is not None and np.unique(labels, return_counts=True)[1].min() < 2:
         labels = None
     size = max(round(HELD_OUT * len(truth)), 0 if labels is None else len(np.unique(labels)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from nrs.core.optional import import_optional
 from nrs.training import History
 
 
@@ -63,10 +64,5 @@ def plot_trials(trials: list[dict[str, Any]], ax: Any = None) -> Any:
 
 
 def _axes(ax: Any) -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "plot_history needs matplotlib: pip install 'neural-random-subspace[plots]'"
-        ) from error
+    plt = import_optional("matplotlib.pyplot", "plot_history", "plots")
     return plt.subplots(figsize=(6, 3.6), layout="constrained")[1] if ax is None else ax
