@@ -48,7 +48,7 @@ def test_metrics_do_not_see_padding(name, empty, data, k):
     options = {"empty": empty} | ({"max_label": 4} if name == "err" else {})
     found = METRICS[name](scores, labels, k, mask, **options)
     other = METRICS[name](scores, torch.where(mask, labels, fill), k, mask, **options)
-    assert torch.equal(found, other) or found.isnan() and other.isnan()
+    assert torch.equal(found, other) or (found.isnan() and other.isnan())
     alone = _by_query(lambda s, y: METRICS[name](s, y, k, **options), scores, labels, mask)
     counted = [value for value in alone if not value.isnan()]
     if counted:
