@@ -1,4 +1,4 @@
-"""The ranker, as a single network: every loss learns, queries in any order, files, checkpoints, cross-validation."""
+"""The ranker as a single network: losses, queries in any order, files, cross-validation."""
 
 import numpy as np
 import pandas as pd

@@ -65,7 +65,7 @@ def centre_members(network: ForestNetwork, rows: QueryRows, most: int = 2048) ->
     spread = torch.linspace(0, len(rows) - 1, min(most, len(rows))).long()
     x, _, _ = rows.take(rows.index[spread])
     with torch.no_grad():
-        network.out_bias -= network.members(x).mean(2, keepdim=True)
+        network.out_bias.sub_(network.members(x).mean(2, keepdim=True))
 
 
 def fold_of(network: ForestNetwork | FoldedForest, n_folds: int) -> Tensor:
