@@ -48,7 +48,7 @@ class ChildError(RuntimeError):
 
 
 def in_plain_process(function: Callable[..., Any], **arguments: Any) -> Any:
-    """As :func:`in_fresh_process`, with the allocator as users have it: where memory is measured."""
+    """As :func:`in_fresh_process`, but with the allocator as users have it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     return _in_process(function, kept | PLAIN, arguments)
 
