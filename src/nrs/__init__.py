@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     from nrs.core import NRS
     from nrs.ranking import NRSRanker
     from nrs.tabular import NRSClassifier, NRSRegressor
+    from nrs.tabular.tune import tune
 
-__all__ = ["NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "__version__", "explain"]
+__all__ = ["NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "__version__", "explain", "tune"]
 
 _HOMES = {
     "NRS": "nrs.core",
     "NRSClassifier": "nrs.tabular",
     "NRSRanker": "nrs.ranking",
     "NRSRegressor": "nrs.tabular",
+    "tune": "nrs.tabular.tune",
 }
 
 

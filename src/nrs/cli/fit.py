@@ -23,12 +23,19 @@ from nrs.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from nrs.tabular.fit_file import LabelledTable
+    from nrs.tabular.fit_file import FittedFile, LabelledTable
 
 # Those of the estimators, told before a table is read.
 _PRESETS = ("default", "fast", "best", "single", "paper")
 # Rows of the schema that fit a screen.
 _MOST_SHOWN = 30
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="The model file; else FILE's name with .safetensors."),
+]
+Report = Annotated[bool, typer.Option(help="Write a page beside the model.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
 
 
 @refusals
@@ -43,16 +50,13 @@ def fit(
         float | None, typer.Option(help="Seconds that training may take.", show_default=False)
     ] = None,
     seed: Seed = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The model file; else FILE's name with .safetensors."),
-    ] = None,
-    report: Annotated[bool, typer.Option(help="Write a page beside the model.")] = True,
+    out: Out = None,
+    report: Report = True,
     drop: Drop = None,
     categorical: Categorical = None,
     jobs: Jobs = 1,
     encoding: Encoding = "utf-8",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table, judge it by rows it did not learn from, and write both down.
@@ -61,7 +65,7 @@ def fit(
     """
     if preset not in _PRESETS:
         raise ValueError(f"--preset must be {', '.join(_PRESETS)}, however: {preset!r}")
-    model_path, page_path = _outputs(source, out)
+    model_path, page_path = output_paths(source, out)
     from nrs.tabular.fit_file import fit_table, read_labelled
 
     table = read_labelled(
@@ -74,7 +78,7 @@ def fit(
     )
     talks = not (quiet or as_json)
     if talks:
-        _print_schema(table)
+        print_schema(table)
     fitted = fit_table(
         table,
         seed=seed,
@@ -83,21 +87,9 @@ def fit(
         n_jobs=jobs,
         verbose=1 if talks else 0,
     )
-    page = None
-    if report:
-        from nrs.pages.fit_report import draw_fit_report
-
-        # Drawn before anything is written: both files are there, or neither.
-        page = draw_fit_report(fitted)
-    fitted.model.save(model_path)
-    if page is not None:
-        from nrs.core.atomic import atomic_write
-
-        with atomic_write(page_path) as file:
-            file.write(page.encode())
-    written = [str(model_path), *([str(page_path)] if page is not None else [])]
+    written = write_fitted(fitted, model_path, page_path if report else None)
     if as_json:
-        echo_json(_facts(fitted, written))
+        echo_json(fit_facts(fitted, written))
     elif talks:
         about = fitted.model._about
         typer.echo(f"\nfitted in {fitted.seconds:.1f} s")
@@ -108,7 +100,26 @@ def fit(
         typer.echo("wrote " + " and ".join(written))
 
 
-def _outputs(source: str, out: Path | None) -> tuple[Path, Path]:
+def write_fitted(fitted: FittedFile, model_path: Path, page_path: Path | None) -> list[str]:
+    """Write a model and, if it has a path, its page; gives the paths."""
+    page = None
+    if page_path is not None:
+        from nrs.pages.fit_report import draw_fit_report
+
+        # Drawn before anything is written: both files are there, or neither.
+        page = draw_fit_report(fitted)
+    fitted.model.save(model_path)
+    if page_path is None or page is None:
+        return [str(model_path)]
+    from nrs.core.atomic import atomic_write
+
+    with atomic_write(page_path) as file:
+        file.write(page.encode())
+    return [str(model_path), str(page_path)]
+
+
+def output_paths(source: str, out: Path | None) -> tuple[Path, Path]:
+    """Where the model and its page go."""
     if out is None:
         if source == "-":
             raise ValueError("a model of standard input must be given a name; add --out NAME")
@@ -122,7 +133,8 @@ def _outputs(source: str, out: Path | None) -> tuple[Path, Path]:
     return path, path.with_suffix(".html")
 
 
-def _facts(fitted: Any, written: list[str]) -> dict[str, Any]:
+def fit_facts(fitted: FittedFile, written: list[str]) -> dict[str, Any]:
+    """What a fit found, for programs."""
     table = fitted.table
     return {
         **fitted.model._about,
@@ -137,7 +149,8 @@ def _facts(fitted: Any, written: list[str]) -> dict[str, Any]:
     }
 
 
-def _print_schema(table: LabelledTable) -> None:
+def print_schema(table: LabelledTable) -> None:
+    """Tell how each column was understood."""
     import numpy as np
     from rich.console import Console
     from rich.table import Table

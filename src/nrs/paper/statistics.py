@@ -196,6 +196,25 @@ def draw_critical_differences(scores: Scores, path: str | os.PathLike[str]) -> N
     ValueError
         Unless three methods have two datasets in common.
     """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise _missing(error) from None
+    figure = Figure(figsize=(7, 0.6 + 0.3 * len(scores)), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    critical_differences(scores, figure.add_subplot())
+    figure.savefig(path, format="png")
+
+
+def critical_differences(scores: Scores, axes: Any) -> None:
+    """Draw the critical-difference diagram of average ranks (Nemenyi) into matplotlib's axes.
+
+    Raises
+    ------
+    ImportError, ValueError
+        As :func:`draw_critical_differences`.
+    """
     table = _matrix(scores)
     if table.shape[0] < 2 or table.shape[1] < 3:
         raise ValueError(
@@ -204,21 +223,19 @@ def draw_critical_differences(scores: Scores, path: str | os.PathLike[str]) -> N
         )
     try:
         import scikit_posthocs
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
         from pandas import DataFrame
     except ImportError as error:
-        raise ImportError(
-            f"a critical-difference diagram needs {error.name}, which is not installed; "
-            "run: pip install 'neural-random-subspace[paper]'"
-        ) from None
+        raise _missing(error) from None
     frame = DataFrame(table, columns=list(scores))
     p_values = scikit_posthocs.posthoc_nemenyi_friedman(frame)
-    figure = Figure(figsize=(7, 0.6 + 0.3 * len(scores)), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
     scikit_posthocs.critical_difference_diagram(ranks(scores), p_values, ax=axes, alpha=LEVEL)
-    figure.savefig(path, format="png")
+
+
+def _missing(error: ImportError) -> ImportError:
+    return ImportError(
+        f"a critical-difference diagram needs {error.name}, which is not installed; "
+        "run: pip install 'neural-random-subspace[paper]'"
+    )
 
 
 def _matrix(scores: Scores) -> np.ndarray:

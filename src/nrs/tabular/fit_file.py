@@ -1,4 +1,4 @@
-"""From a table file to a fitted and judged model, for ``nrs fit``."""
+"""From a table file to a fitted and judged model, for ``nrs fit`` and ``nrs tune``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from nrs.datasets.table_file_errors import missing_columns
 from nrs.datasets.table_files import read_table_file
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.judged import Judged, judge, out_of_bag
+from nrs.tabular.presets import FORESTS
 from nrs.tabular.regressor import NRSRegressor
 from nrs.tabular.schema import (
     TASKS,
@@ -24,6 +25,9 @@ from nrs.tabular.schema import (
     guess_task,
     target_values,
 )
+
+if TYPE_CHECKING:
+    from nrs.tabular.tune import TuneResult
 
 # Part of the rows that judges a network which has no out-of-bag rows.
 HELD_OUT = 0.1
@@ -146,10 +150,7 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
     settings : arguments of :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     """
     begin = time.perf_counter()
-    estimator = NRSClassifier if table.task == "classification" else NRSRegressor
-    model: Any = estimator(
-        random_state=seed, categorical_features=table.categorical or None, **settings
-    )
+    model = _estimator(table, seed, settings)
     judged: Judged | None = None
     if settings.get("preset") in ("single", "paper") and len(table.truth) >= LEAST_ROWS:
         kept, held = _hold_out(table.truth, seed)
@@ -161,7 +162,48 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
     else:
         model.fit(table.features, table.truth)
         judged = out_of_bag(model, table.truth)
-    seconds = time.perf_counter() - begin
+    return _fitted(model, table, judged, time.perf_counter() - begin)
+
+
+def tune_table(
+    table: LabelledTable,
+    *,
+    seed: int = 0,
+    preset: str = "default",
+    **search: Any,
+) -> tuple[FittedFile, TuneResult]:
+    """Search the settings of a forest for a labelled table, and judge the best by out-of-bag rows.
+
+    Parameters
+    ----------
+    search : arguments of :func:`nrs.tune`.
+
+    Raises
+    ------
+    ValueError
+        If the preset is no forest, or :func:`nrs.tune` complains.
+    """
+    from nrs.tabular.tune import tune
+
+    if preset not in FORESTS:
+        raise ValueError(f"the preset of a search must be among {FORESTS}, however: {preset!r}")
+    begin = time.perf_counter()
+    model = _estimator(table, seed, {"preset": preset})
+    found = tune(model, table.features, table.truth, **search)
+    best = found.best_estimator_
+    judged = out_of_bag(best, table.truth)
+    fitted = _fitted(best, table, judged, time.perf_counter() - begin)
+    best._about |= {"trials": len(found.trials_), "params": found.best_params_}
+    return fitted, found
+
+
+def _estimator(table: LabelledTable, seed: int, settings: dict[str, Any]) -> Any:
+    kind = NRSClassifier if table.task == "classification" else NRSRegressor
+    return kind(random_state=seed, categorical_features=table.categorical or None, **settings)
+
+
+def _fitted(model: Any, table: LabelledTable, judged: Judged | None, seconds: float) -> FittedFile:
+    """Note beside a model what it was fitted to and how well."""
     model._about = {
         "target": table.target,
         "task": table.task,

@@ -65,7 +65,7 @@ class Progress(Callback):
     def on_train_begin(self, state: TrainState) -> None:
         on_terminal = sys.stderr is not None and sys.stderr.isatty()
         if self.verbose >= 1 and on_terminal:
-            self._bar = _rich_bar()
+            self._bar = rich_bar()
         self._logs = self._bar is None and self.verbose >= (1 if on_terminal else 2)
         if self._bar is not None:
             total = state.settings.epochs
@@ -100,7 +100,8 @@ class Progress(Callback):
         self._bar = self._task = None
 
 
-def _rich_bar() -> Any:
+def rich_bar() -> Any:
+    """A bar on stderr that goes when it is done; None without rich."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
