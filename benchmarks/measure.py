@@ -28,9 +28,9 @@ TURN = 0.002
 
 ROOT = Path(__file__).resolve().parent.parent
 
+PLAIN = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
+    **PLAIN,
     # Blocks come from the heap, and the heap never shrinks.
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
@@ -47,6 +47,12 @@ class ChildError(RuntimeError):
         self.code = code
 
 
+def in_plain_process(function: Callable[..., Any], **arguments: Any) -> Any:
+    """As :func:`in_fresh_process`, but with the allocator as users have it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    return _in_process(function, kept | PLAIN, arguments)
+
+
 def in_fresh_process(function: Callable[..., Any], **arguments: Any) -> Any:
     """Call a module-level function in a process of its own and return its result.
 
@@ -60,6 +66,12 @@ def in_fresh_process(function: Callable[..., Any], **arguments: Any) -> Any:
     ChildError
         If the process fails; the message ends with what it wrote.
     """
+    return _in_process(function, os.environ | ENVIRONMENT, arguments)
+
+
+def _in_process(
+    function: Callable[..., Any], environment: Mapping[str, str], arguments: dict[str, Any]
+) -> Any:
     module = function.__module__
     if module == "__main__":  # started as python -m benchmarks.<file>
         module = sys.modules["__main__"].__spec__.name  # type: ignore[union-attr]
@@ -67,7 +79,7 @@ def in_fresh_process(function: Callable[..., Any], **arguments: Any) -> Any:
     done = subprocess.run(
         [*command, json.dumps(arguments)],
         cwd=ROOT,
-        env=os.environ | ENVIRONMENT,
+        env=environment,
         capture_output=True,
         text=True,
         check=False,

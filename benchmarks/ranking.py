@@ -1,7 +1,7 @@
 """How fast rankers train beside one query a step, in how much memory, and how fast LETOR is read.
 
     python -m benchmarks.ranking --json results/ranking.json
-    python -m benchmarks.ranking --only reading --gigabytes 2 --json results/ranking_reading.json
+    python -m benchmarks.ranking --reading
 
 Training: documents a second of one epoch of the paper's ranking function (NRS with n_mul 2, one
 layer, sigmoid output) on queries of about 120 documents with 136 features.
@@ -16,7 +16,8 @@ Memory: the peak of an epoch of RankNet, whose pairs need most, on queries of 12
 with one query of 1,200 among them.
 
 Reading: a file of dense and sparse lines with comments, by parts (:func:`nrs.datasets.iter_letor`),
-beside scikit-learn's reader; peak memory of each process.
+beside scikit-learn's reader of its first 100 MB, which it holds as a whole; peak memory of each
+process. Both have the allocator as users have it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ from torch import Tensor, nn
 
 from benchmarks.layer import AuthorsLayer
 from benchmarks.measure import (
+    PLAIN,
+    ROOT,
     in_fresh_process,
+    in_plain_process,
     interleaved,
     median_over,
     median_ratio,
@@ -58,6 +62,8 @@ FEATURES = 136
 LENGTH = 120
 BATCH = 64
 LONGEST = 1_200
+# Of the file that is read, what scikit-learn reads: it holds all of it.
+PART_MEGABYTES = 100.0
 SPEED_TARGET, READ_TARGET, MEMORY_TARGET = 5.0, 3.0, 500.0
 
 
@@ -321,28 +327,47 @@ def read_sklearn(path: str) -> dict[str, float]:
     return {"seconds": seconds, "rows": X.shape[0], "sum": total, "before_mb": before} | _peak()
 
 
-def reading(megabytes: float, processes: int) -> dict[str, Any]:
-    """Write a file, read it both ways in fresh processes, and take it away again."""
+def copy_part(path: str, part: str, megabytes: float) -> int:
+    """Copy the first lines of a file, about so many megabytes; returns their bytes."""
+    with open(path, "rb") as file, open(part, "wb") as out:
+        for line in file:
+            out.write(line)
+            if out.tell() >= megabytes * 1e6:
+                break
+        return out.tell()
+
+
+def reading(
+    megabytes: float, processes: int, part_megabytes: float = PART_MEGABYTES
+) -> dict[str, Any]:
+    """Write a file, read it and its first part in fresh processes, and take it away again."""
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "letor.txt")
+        path, part = (str(Path(folder) / name) for name in ("letor.txt", "part.txt"))
         size = write_text(path, megabytes)
+        part_size = copy_part(path, part, part_megabytes)
+        check = in_plain_process(read_ours, path=part)
         ours, theirs = [], []
         for _ in range(processes):
-            ours.append(in_fresh_process(read_ours, path=path))
-            theirs.append(in_fresh_process(read_sklearn, path=path))
-    same = ours[0]["rows"] == theirs[0]["rows"] and math.isclose(
-        ours[0]["sum"], theirs[0]["sum"], rel_tol=1e-6
+            ours.append(in_plain_process(read_ours, path=path))
+            theirs.append(in_plain_process(read_sklearn, path=part))
+    same = check["rows"] == theirs[0]["rows"] and math.isclose(
+        check["sum"], theirs[0]["sum"], rel_tol=1e-6
     )
     if not same:
-        raise AssertionError(f"both must read the same numbers, however: {ours[0]}, {theirs[0]}")
-    pairs = zip(ours, theirs, strict=True)
+        raise AssertionError(f"both must read the same numbers, however: {check}, {theirs[0]}")
+    speeds = [
+        (size / 1e6 / a["seconds"], part_size / 1e6 / b["seconds"])
+        for a, b in zip(ours, theirs, strict=True)
+    ]
     return {
+        "environment": PLAIN,
         "bytes": size,
+        "sklearn_bytes": part_size,
         "ours": ours,
         "sklearn": theirs,
-        "ours_mb_per_s": size / 1e6 / statistics.median(run["seconds"] for run in ours),
-        "sklearn_mb_per_s": size / 1e6 / statistics.median(run["seconds"] for run in theirs),
-        "ratio": statistics.median(b["seconds"] / a["seconds"] for a, b in pairs),
+        "ours_mb_per_s": statistics.median(a for a, _ in speeds),
+        "sklearn_mb_per_s": statistics.median(b for _, b in speeds),
+        "ratio": statistics.median(a / b for a, b in speeds),
         "ours_peak_mb": max(run["peak_mb"] for run in ours),
         "sklearn_peak_mb": max(run["peak_mb"] for run in theirs),
         "target": READ_TARGET,
@@ -368,13 +393,12 @@ def show(report: dict[str, Any]) -> str:
     if "reading" in report:
         found = report["reading"]
         rows = [
-            [name, found[f"{name}_mb_per_s"], found[f"{name}_peak_mb"]]
-            for name in ("sklearn", "ours")
+            [name, found[size] / 1e6, found[f"{name}_mb_per_s"], found[f"{name}_peak_mb"]]
+            for name, size in (("sklearn", "sklearn_bytes"), ("ours", "bytes"))
         ]
         parts += [
-            f"**Reading {found['bytes'] / 1e6:.0f} MB of LETOR text: {found['ratio']:.2f} times as "
-            "fast**",
-            table(["reader", "MB a CPU second", "peak MB"], rows),
+            f"**Reading LETOR text: {found['ratio']:.2f} times as fast**",
+            table(["reader", "MB of text", "MB a CPU second", "peak MB"], rows),
         ]
     return "\n\n".join(parts)
 
@@ -383,13 +407,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Rankers beside one query a step; reading LETOR.")
     parser.add_argument("--only", choices=["training", "memory", "reading"])
     parser.add_argument("--processes", type=int, default=3, help="fresh processes")
+    parser.add_argument(
+        "--reading",
+        action="store_true",
+        help="only reading, of 2 GB, into results/ranking_reading.json",
+    )
     parser.add_argument("--gigabytes", type=float, default=0.05, help="of the file that is read")
     parser.add_argument("--quick", action="store_true", help="little data, for a first look")
     parser.add_argument("--json", type=Path, help="write the report to this file")
     arguments = parser.parse_args()
+    if arguments.reading:
+        parser.set_defaults(
+            only="reading", gigabytes=2.0, json=ROOT / "results" / "ranking_reading.json"
+        )
+        arguments = parser.parse_args()
     queries = 64 if arguments.quick else 256
     processes = 1 if arguments.quick else arguments.processes
     report = provenance(processes=processes, queries=queries, batch=BATCH, length=LENGTH, seed=SEED)
+    if arguments.only == "reading":
+        report["environment"] = PLAIN
     if arguments.only in (None, "training"):
         report["training"] = training(processes, queries, turns=1 if arguments.quick else 3)
     if arguments.only in (None, "memory"):

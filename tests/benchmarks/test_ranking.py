@@ -1,12 +1,13 @@
 """The ranking benchmark in small: both sides do the same work, and the report is complete."""
 
 import json
+import subprocess
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks import ranking
+from benchmarks import measure, ranking
 
 
 @pytest.fixture
@@ -17,6 +18,7 @@ def here(monkeypatch):
         return json.loads(json.dumps(function(**arguments)))
 
     monkeypatch.setattr(ranking, "in_fresh_process", call)
+    monkeypatch.setattr(ranking, "in_plain_process", call)
 
 
 def test_data_have_the_form_of_mslr():
@@ -48,11 +50,28 @@ def test_every_loss_is_measured(here, monkeypatch):
         assert name in text
 
 
-def test_reading_is_compared_on_the_same_file(here):
-    report = ranking.reading(megabytes=1, processes=1)
-    assert report["bytes"] >= 1e6
-    assert report["ours"][0]["rows"] == report["sklearn"][0]["rows"]
+def test_reading_is_compared_on_the_same_lines(here):
+    report = ranking.reading(megabytes=4, processes=1, part_megabytes=1)
+    assert report["bytes"] > 3e6
+    assert 1e6 <= report["sklearn_bytes"] < 1.1e6
+    assert report["ours"][0]["rows"] > 3 * report["sklearn"][0]["rows"]
+    assert report["ratio"] == report["ours_mb_per_s"] / report["sklearn_mb_per_s"]
     assert "times as fast" in ranking.show({"reading": report})
+
+
+def test_readers_have_the_allocator_of_users(monkeypatch):
+    environments = []
+
+    def run(command, env, **options):
+        environments.append(sorted(name for name in env if name.startswith("MALLOC_")))
+        return subprocess.CompletedProcess(command, 0, stdout="null", stderr="")
+
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "1")
+    monkeypatch.setattr(measure.subprocess, "run", run)
+    measure.in_plain_process(ranking.read_ours, path="x")
+    measure.in_fresh_process(ranking.read_ours, path="x")
+    assert environments[0] == []
+    assert "MALLOC_TRIM_THRESHOLD_" in environments[1]
 
 
 _mslr_like = ranking.mslr_like

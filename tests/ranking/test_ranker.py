@@ -1,4 +1,4 @@
-"""The ranker: every loss learns, queries in any order, files, checkpoints, cross-validation."""
+"""The ranker as a single network: losses, queries in any order, files, cross-validation."""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from nrs.ranking.losses import LOSSES, listnet
 from nrs.ranking.metrics import ndcg
 from nrs.training import ModelFileError, read_model
 
-QUICK = {"epochs": 8, "verbose": 0, "random_state": 0}
+QUICK = {"preset": "single", "epochs": 8, "verbose": 0, "random_state": 0}
 
 
 def _data(queries=40, seed=0):

@@ -7,6 +7,7 @@ of documents, so memory grows with the bucket and not with the longest query of 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ class QueryBatch(NamedTuple):
 
     x : (documents, features), y : (documents,)
     row, column : (documents,) the place of each in a rectangle of `shape` (queries, longest).
+    folds : (queries,) the fold of each query, if they have one.
     """
 
     x: Tensor
@@ -38,12 +40,17 @@ class QueryBatch(NamedTuple):
     row: Tensor
     column: Tensor
     shape: tuple[int, int]
+    folds: Tensor | None = None
 
     def padded(self, values: Tensor) -> Tensor:
-        """Values of the documents in the rectangle, zeros elsewhere."""
-        flat = values.new_zeros(self.shape[0] * self.shape[1])
-        flat = flat.index_put((self.row * self.shape[1] + self.column,), values)
-        return flat.view(self.shape)
+        """Values of the documents in the rectangle, zeros elsewhere.
+
+        **Shape** ``(..., documents)`` to ``(..., queries, longest)``.
+        """
+        queries, longest = self.shape
+        flat = values.new_zeros(*values.shape[:-1], queries * longest)
+        flat = flat.index_copy(-1, self.row * longest + self.column, values)
+        return flat.unflatten(-1, self.shape)
 
     def mask(self) -> Tensor:
         """Where there is a document."""
@@ -57,6 +64,7 @@ class QueryRows(Rows):
     ----------
     features, targets, device : as of :class:`nrs.tabular.batches.Rows`.
     queries : the rows of each query; `index` becomes their order.
+    folds : (n_queries,) the fold of each query, of which a member of a forest sees all but one.
     """
 
     def __init__(
@@ -65,16 +73,29 @@ class QueryRows(Rows):
         targets: np.ndarray,
         queries: Queries,
         device: torch.device | str = "cpu",
+        folds: np.ndarray | None = None,
     ) -> None:
         super().__init__(features, targets, None, queries.order, device)
         self.queries = queries
+        self.folds = folds
+
+    def part(self, chosen: np.ndarray) -> QueryRows:
+        """Some of the queries, sharing the table."""
+        other = copy.copy(self)
+        other.queries = self.queries.part(chosen)
+        other.index = torch.from_numpy(other.queries.order)
+        other.folds = None if self.folds is None else self.folds[chosen]
+        return other
 
     def batch(self, chosen: np.ndarray) -> QueryBatch:
         """The documents of these queries."""
         lengths = self.queries.lengths[chosen]
         x, y, _ = self.take(torch.from_numpy(self.queries.rows(chosen)))
         row, column = (torch.from_numpy(part).to(self.device) for part in slots(lengths))
-        return QueryBatch(x, y, row, column, (len(chosen), int(lengths.max())))
+        folds = None
+        if self.folds is not None:
+            folds = torch.from_numpy(self.folds[chosen]).to(self.device)
+        return QueryBatch(x, y, row, column, (len(chosen), int(lengths.max())), folds)
 
     def checksum(self) -> str:
         """Of the table and its queries."""
@@ -85,12 +106,13 @@ class QueryBatches:
     """All queries in a fresh order an epoch, in batches of queries of like length.
 
     Queries are shuffled, sorted by length within pools, cut into batches, and the batches are
-    shuffled. Every query comes once an epoch.
+    shuffled.
 
     Parameters
     ----------
     rows : the documents.
     batch_size : queries of a batch; fewer where their pairs would exceed `most_cells`.
+    passes : how often every query comes an epoch.
 
     Examples
     --------
@@ -102,16 +124,23 @@ class QueryBatches:
     [(1, 9), (2, 2), (2, 8)]
     """
 
-    def __init__(self, rows: QueryRows, batch_size: int, most_cells: int = MOST_CELLS) -> None:
+    def __init__(
+        self, rows: QueryRows, batch_size: int, most_cells: int = MOST_CELLS, passes: int = 1
+    ) -> None:
         self.rows = rows
         self.batch_size = batch_size
         self.most_cells = most_cells
+        self.passes = passes
 
     def __len__(self) -> int:
         """Number of batches an epoch, but for those that long queries split."""
-        return math.ceil(len(self.rows.queries) / self.batch_size)
+        return self.passes * math.ceil(len(self.rows.queries) / self.batch_size)
 
     def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[QueryBatch]:
+        for _ in range(self.passes):
+            yield from self._pass(generator)
+
+    def _pass(self, generator: torch.Generator) -> Iterator[QueryBatch]:
         order = torch.randperm(len(self.rows.queries), generator=generator).numpy()
         batches: list[np.ndarray] = []
         for start in range(0, len(order), POOL * self.batch_size):

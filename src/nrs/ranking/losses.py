@@ -23,6 +23,7 @@ from nrs.ranking.padded import (
     gains_of,
     ideal_dcg,
     inverse_or_zero,
+    ranked,
 )
 from nrs.ranking.transport import wass_rank
 
@@ -185,10 +186,9 @@ def lambdarank(
 
 def _ranks(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     """Ranks from 1; among equal scores by ascending label, and equal documents share the mean."""
-    by_label = labels.argsort(dim=1)
-    shown = scores.masked_fill(~mask, LOWEST).gather(1, by_label)
-    order = by_label.gather(1, shown.argsort(dim=1, descending=True, stable=True))
-    s, y = scores.gather(1, order), labels.gather(1, order)
+    order = ranked(scores, labels, mask)
+    # A grade below all keeps padding from sharing a rank with the last document.
+    s, y = scores.gather(1, order), labels.masked_fill(~mask, -1).gather(1, order)
     new = torch.ones_like(s, dtype=torch.bool)
     new[:, 1:] = (s[:, 1:] != s[:, :-1]) | (y[:, 1:] != y[:, :-1])
     group = new.cumsum(1) - 1

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nrs.ranking.padded import LOWEST, check_padded, gains_of
+from nrs.ranking.padded import check_padded, gains_of, ranked
 from nrs.ranking.queries import pad_queries
 
 Discount = Literal["log2", "paper"]
@@ -73,7 +73,7 @@ def ndcg(
     gains = gains_of(labels)
     weights = _discounts(gains, k, discount)
     ideal = (gains.sort(dim=1, descending=True).values * weights).sum(1)
-    found = (_mean_of_ties(scores, gains, mask) * weights).sum(1)
+    found = (_mean_of_ties(scores, labels, gains, mask) * weights).sum(1)
     return _over_queries(found / ideal.clamp_min(torch.finfo(ideal.dtype).tiny), labels, empty)
 
 
@@ -105,7 +105,7 @@ def err(
     best = float(labels.max()) if max_label is None else float(max_label)
     if labels.numel() and float(labels.max()) > best:
         raise ValueError(f"max_label must be at least every label, however: max_label={max_label}")
-    stops = _in_order(scores, gains / 2**best, labels, mask)
+    stops = (gains / 2**best).gather(1, ranked(scores, labels, mask))
     goes_on = torch.cumprod(1 - stops, dim=1)
     reaches = torch.cat([torch.ones_like(stops[:, :1]), goes_on[:, :-1]], dim=1)
     terms = stops * reaches / _ranks(stops)
@@ -131,7 +131,7 @@ def mean_average_precision(
     tensor(0.8333)
     """
     scores, labels, mask = check_padded(scores, labels, mask)
-    relevant = _in_order(scores, (labels > 0).to(scores.dtype), labels, mask)
+    relevant = (labels > 0).to(scores.dtype).gather(1, ranked(scores, labels, mask))
     precision = relevant.cumsum(1) / _ranks(relevant)
     count = relevant.sum(1)
     if k is not None:
@@ -158,7 +158,7 @@ def mean_reciprocal_rank(
     tensor(0.5000)
     """
     scores, labels, mask = check_padded(scores, labels, mask)
-    relevant = _in_order(scores, (labels > 0).to(scores.dtype), labels, mask)
+    relevant = (labels > 0).to(scores.dtype).gather(1, ranked(scores, labels, mask))
     found = (relevant / _ranks(relevant))[:, :k].amax(1)
     return _over_queries(found, labels, empty)
 
@@ -273,24 +273,16 @@ def _discounts(x: Tensor, k: int | None, discount: Discount) -> Tensor:
     return weights if k is None else weights * (ranks <= k)
 
 
-def _mean_of_ties(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
+def _mean_of_ties(scores: Tensor, labels: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
     """Gains by rank, those of equal scores replaced by their mean."""
-    ordered, order = scores.masked_fill(~mask, LOWEST).sort(dim=1, descending=True)
-    by_rank = gains.gather(1, order)
-    first = torch.ones_like(ordered, dtype=torch.bool)
-    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    order = ranked(scores, labels, mask)
+    shown, real, by_rank = (part.gather(1, order) for part in (scores, mask, gains))
+    first = torch.ones_like(real)
+    first[:, 1:] = (shown[:, 1:] != shown[:, :-1]) | (real[:, 1:] != real[:, :-1])
     group = first.cumsum(1) - 1
     totals = torch.zeros_like(by_rank).scatter_add(1, group, by_rank)
     counts = torch.zeros_like(by_rank).scatter_add(1, group, torch.ones_like(by_rank))
     return (totals / counts.clamp_min(1)).gather(1, group)
-
-
-def _in_order(scores: Tensor, values: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-    """Values by rank; among equal scores the lowest label first, so that no tie is luck."""
-    by_label = labels.masked_fill(~mask, float("inf")).argsort(dim=1)
-    shown = scores.masked_fill(~mask, LOWEST).gather(1, by_label)
-    by_score = shown.argsort(dim=1, descending=True, stable=True)
-    return values.masked_fill(~mask, 0).gather(1, by_label.gather(1, by_score))
 
 
 def _over_queries(values: Tensor, labels: Tensor, empty: Empty) -> Tensor:

@@ -15,7 +15,7 @@ def check_padded(
     """Scores and labels with zeros as padding, and the mask.
 
     **Shape** all ``(queries, documents)``; `mask` is True where there is a document, None where
-    every place has one. Labels come back in the dtype of the scores.
+    every place has one. Labels come back in the dtype of the scores, whole numbers as float64.
 
     Raises
     ------
@@ -34,6 +34,8 @@ def check_padded(
             "scores, labels and mask must have one shape (queries, documents), however: "
             f"{', '.join(map(str, shapes))}; give a single query as scores[None]"
         )
+    if not scores.is_floating_point():
+        scores = scores.double()
     labels = labels.to(scores.dtype)
     if mask is None:
         return scores, labels, torch.ones_like(scores, dtype=torch.bool)
@@ -70,6 +72,22 @@ def gains_of(labels: Tensor) -> Tensor:
             "('ranknet', 'listnet', 'rank_cosine')"
         )
     return torch.exp2(labels) - 1
+
+
+def ranked(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+    """Places by rank, ``(queries, documents)``: best score first and padding last.
+
+    Among equal scores the lowest label comes first, so that no tie is luck.
+
+    Examples
+    --------
+    >>> scores, labels = torch.tensor([[1.0, 1.0, 5.0]]), torch.tensor([[2, 0, 0]])
+    >>> ranked(scores, labels, torch.tensor([[True, True, False]]))
+    tensor([[1, 0, 2]])
+    """
+    by_label = torch.where(mask, labels, torch.inf).argsort(dim=1)
+    shown = torch.where(mask, scores, -torch.inf).gather(1, by_label)
+    return by_label.gather(1, shown.argsort(dim=1, descending=True, stable=True))
 
 
 def ideal_dcg(gains: Tensor, k: int | None = None) -> Tensor:

@@ -34,6 +34,18 @@ class Queries(NamedTuple):
         """
         return self.order[_ranges(self.starts[chosen], self.lengths[chosen])]
 
+    def numbers(self) -> np.ndarray:
+        """The number of each row's query, (n_rows,), where the queries are all of a table.
+
+        Examples
+        --------
+        >>> group_queries(["b", "a", "b"]).numbers().tolist()
+        [0, 1, 0]
+        """
+        numbers: np.ndarray = np.empty(len(self.order), dtype=np.int64)
+        numbers[self.order] = np.repeat(np.arange(len(self)), self.lengths)
+        return numbers
+
     def part(self, chosen: np.ndarray) -> Queries:
         """Some of the queries, with their rows of the same table."""
         lengths = self.lengths[chosen]

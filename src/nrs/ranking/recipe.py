@@ -13,6 +13,9 @@ from torch import Tensor
 from nrs.ranking.losses import GAIN_LOSSES, find_loss
 from nrs.tabular.presets import Recipe
 
+# What only a ranker decides: a table's batches count rows.
+_OWN = ("loss", "query_scale", "batch_size")
+
 
 @dataclass(frozen=True)
 class RankRecipe(Recipe):
@@ -33,27 +36,32 @@ class RankRecipe(Recipe):
         return values
 
 
-def rank_recipe(preset: str, plain: Recipe, chosen: Mapping[str, Any], queries: int) -> RankRecipe:
+def rank_recipe(
+    preset: str, plain: Recipe, chosen: Mapping[str, Any], queries: int, rows: int
+) -> RankRecipe:
     """Turn a table's recipe into a ranker's.
 
     Parameters
     ----------
     plain : what the preset and the user's choices give for a table.
     chosen : the user's choices; None means the preset's.
-    queries : number of training queries.
+    queries, rows : number of training queries and of their documents.
 
     Raises
     ------
     ValueError
         If a value is out of its range.
     """
-    own = _paper() if preset == "paper" else _default(queries)
+    if plain.members:
+        own = _forest(plain, queries, rows)
+    else:
+        own = _paper() if preset == "paper" else _single(queries)
     given = {name: value for name, value in chosen.items() if value is not None}
-    if "hidden" in given:
-        given["hidden"] = plain.hidden
-    recipe = RankRecipe(
-        **{field.name: getattr(plain, field.name) for field in fields(plain)} | own | given
-    )
+    of_table = {field.name: getattr(plain, field.name) for field in fields(plain)}
+    # What a table has too is in its recipe, as far as the user chose it.
+    kept = {name: value for name, value in own.items() if name not in given}
+    ours = {name: given[name] for name in _OWN if name in given}
+    recipe = RankRecipe(**of_table | kept | ours)
     find_loss(recipe.loss)
     if not hasattr(recipe.batch_size, "__index__") or recipe.batch_size < 1:
         raise ValueError(
@@ -81,7 +89,12 @@ def _paper() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _default(queries: int) -> dict[str, Any]:
+def _forest(plain: Recipe, queries: int, rows: int) -> dict[str, Any]:
+    """A table's forest, with steps of about as many documents in whole queries."""
+    return {"batch_size": max(1, round(plain.batch_size * queries / rows))}
+
+
+def _single(queries: int) -> dict[str, Any]:
     """A small network that stops where held-out queries say so, with averaged weights."""
     batch_size = 16 if queries < 5_000 else 64
     epochs = max(20, math.ceil(1_000 * batch_size / max(1, queries)))

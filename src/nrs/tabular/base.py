@@ -173,30 +173,36 @@ class TableEstimator(BaseEstimator):
         first = not hasattr(self, "network_")
         table, labels = self._read(X, y, reset=first)
         weights = self._sample_weights(sample_weight, labels)
-        device = pick_device(self.device)
         with threads(self.n_jobs):
             if first:
-                recipe = self._resolve(table.n_rows, table.n_columns)
-                self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
-                self.encoder_.fit(table)
-                self.target_ = self._make_target(labels if classes is None else classes, None)
-                self._remember(self._resolve(table.n_rows, self.encoder_.n_features_out_))
+                self._learn_columns(table, labels if classes is None else classes)
             features, targets = self.encoder_.transform(table), self.target_.encode(labels)
-            rows = Rows(features, targets, weights, None, device)
-            if first:
-                seed = draw_seed(self.random_state)
-                self.network_ = self._make_network(seed, rows).to(device)
-                self.history_ = History([])
-            if self._passes is None:
-                settings = self._train_settings(self.recipe_, None)
-                optimizer = build_optimizer(list(self.network_.parameters()), settings)
-                self._passes = Passes(optimizer, draw_seed(self.random_state))
-            batches = self._make_batches(rows)
-            self._passes.run(self.network_, batches, self._step)
-            self.network_.eval()
-            self._importances = column_importances(self.network_, rows, self.encoder_)
-        self._fold()
+            self._take_pass(Rows(features, targets, weights, None, pick_device(self.device)))
         return self
+
+    def _learn_columns(self, table: Table, labels: np.ndarray) -> None:
+        """Learn encoder, target and recipe from the first rows of `partial_fit`."""
+        self._remember(self._resolve(table.n_rows, table.n_columns))
+        self.encoder_ = TableEncoder(self.categorical_features, scale=self.recipe_.scale)
+        self.encoder_.fit(table)
+        self.target_ = self._make_target(labels, None)
+        self._remember(self._resolve(table.n_rows, self.encoder_.n_features_out_))
+
+    def _take_pass(self, rows: Any) -> None:
+        """Take one pass of `partial_fit` over encoded rows, with a new network at first."""
+        if not hasattr(self, "network_"):
+            seed = draw_seed(self.random_state)
+            self.network_ = self._make_network(seed, rows).to(rows.device)
+            self.history_ = History([])
+        if self._passes is None:
+            settings = self._train_settings(self.recipe_, None)
+            optimizer = build_optimizer(list(self.network_.parameters()), settings)
+            self._passes = Passes(optimizer, draw_seed(self.random_state))
+        batches = self._make_batches(rows)
+        self._passes.run(self.network_, batches, self._step)
+        self.network_.eval()
+        self._importances = column_importances(self.network_, rows, self.encoder_)
+        self._fold()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one safetensors file, atomically.

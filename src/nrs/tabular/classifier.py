@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from nrs.tabular.forest_estimator import ForestEstimator
+from nrs.tabular.open_model import OpenModel
 from nrs.tabular.table_classifier import TableClassifier
 from nrs.tabular.targets import ClassTarget
 
 
-class NRSClassifier(TableClassifier, ForestEstimator):
+class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
     """Classify the rows of a raw table with a Neural Random Subspace network.
 
     Numbers, strings, categories, booleans, dates and missing values are taken as they are, from

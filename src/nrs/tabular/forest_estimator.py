@@ -25,7 +25,6 @@ from nrs.tabular.forest_fit import (
     out_of_bag,
 )
 from nrs.tabular.metrics import Evaluation
-from nrs.tabular.open_model import OpenModel
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import checksum
 from nrs.tabular.shares import learn_shares
@@ -36,8 +35,8 @@ from nrs.training import TrainSettings
 CHECKS = 20
 
 
-class ForestEstimator(OpenModel, TableEstimator):
-    """What :class:`nrs.NRSClassifier` and :class:`nrs.NRSRegressor` share.
+class ForestEstimator(TableEstimator):
+    """What :class:`nrs.NRSClassifier`, :class:`nrs.NRSRegressor` and the ranker share.
 
     With ``members_`` of 0 (``preset="single"`` and ``"paper"``) it is the plain
     :class:`TableEstimator`.
@@ -104,14 +103,16 @@ class ForestEstimator(OpenModel, TableEstimator):
         ValueError
             If the model is not a forest.
         """
-        outputs = self._member_outputs(X)
+        check_is_fitted(self)
+        outputs = self._outputs_of_members(
+            self.encoder_.transform(self._read_table(X, reset=False))
+        )
         if isinstance(self.target_, (ClassTarget, MultilabelTarget)):
             return np.stack([self.target_.probabilities(member) for member in outputs])
         return np.stack([self.target_.labels(member) for member in outputs])
 
-    def _member_outputs(self, X: Any) -> Tensor:
-        """Outputs of every member for every row, (K, n_rows, n_outputs)."""
-        check_is_fitted(self)
+    def _outputs_of_members(self, features: Any) -> Tensor:
+        """Outputs of every member for rows of encoded features, (K, n_rows, n_outputs)."""
         if not self._is_forest():
             raise ValueError(
                 f"preset={self.preset!r} gives a single network without members; use "
@@ -120,7 +121,6 @@ class ForestEstimator(OpenModel, TableEstimator):
         predictor = self._predictor
         try:
             self._predictor = _EachMember(predictor)
-            features = self.encoder_.transform(self._read_table(X, reset=False))
             flat = self._forward(features, predictor.n_members * self.target_.n_outputs)
         finally:
             self._predictor = predictor

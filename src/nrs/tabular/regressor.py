@@ -10,10 +10,11 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from nrs.tabular.forest_estimator import ForestEstimator
+from nrs.tabular.open_model import OpenModel
 from nrs.tabular.table_regressor import TableRegressor
 
 
-class NRSRegressor(TableRegressor, ForestEstimator):
+class NRSRegressor(TableRegressor, OpenModel, ForestEstimator):
     """Predict one or several numbers from the rows of a raw table.
 
     Input, parameters and attributes are those of :class:`nrs.NRSClassifier`, but for

@@ -106,7 +106,8 @@ def learning_rate(settings: TrainSettings, step: int, steps_per_epoch: int) -> f
     if step + 1 < rising:
         return lr * (step + 1) / rising
     if settings.schedule == "cosine":
-        done = max(0.0, step - rising) / (steps - rising)
+        # An epoch may hold a few more steps than was told; the rate must not rise again.
+        done = min(1.0, max(0.0, step - rising) / (steps - rising))
         return settings.lr_final + (lr - settings.lr_final) * (1 + math.cos(math.pi * done)) / 2
     if settings.schedule == "step":
         return lr * settings.step_gamma ** (step // steps_per_epoch // settings.step_every)

@@ -1,0 +1,74 @@
+"""How good a network orders queries, after every epoch: what chooses the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nrs.ranking.batches import MOST_CELLS, QueryBatch, QueryBatches, QueryRows
+from nrs.ranking.metrics import find_metric
+from nrs.ranking.recipe import RankTarget, are_grades
+
+# Queries of one batch of evaluation; the loss there needs no more than that at a time.
+EVALUATION_QUERIES = 64
+
+
+def evaluator(
+    metric: Any,
+    rows: QueryRows,
+    target: RankTarget,
+    scores_of: Callable[[Any, QueryBatch], Tensor],
+    most_cells: int = MOST_CELLS,
+) -> Callable[[nn.Module], dict[str, float]]:
+    """Make the function that measures a network on queries: loss, metric, deciding score.
+
+    Parameters
+    ----------
+    metric : "default" (NDCG@10 for grades, else the loss), "loss", a name of
+        :mod:`nrs.ranking.metrics`, or a function of padded scores, labels and mask.
+    scores_of : gives the scores, (documents,), of a network for a batch.
+
+    Raises
+    ------
+    ValueError
+        If there is no metric of that name.
+    """
+    if metric == "default":
+        metric = "ndcg@10" if are_grades(rows.targets[rows.index].numpy()) else "loss"
+    if not callable(metric) and metric != "loss":
+        find_metric(metric)
+    batches = list(QueryBatches(rows, EVALUATION_QUERIES, most_cells).in_order())
+
+    def evaluate(network: nn.Module) -> dict[str, float]:
+        losses, values = 0.0, []
+        for batch in batches:
+            scores = batch.padded(scores_of(network, batch))
+            labels, mask = batch.padded(batch.y), batch.mask()
+            losses += float(target.padded_loss(scores, labels, mask)) * len(mask)
+            values.append((scores, labels, mask))
+        loss = losses / len(rows.queries)
+        measured = {"val_loss": loss}
+        if metric == "loss":
+            return measured | {"score": -loss}
+        value = _over_batches(metric, values)
+        name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+        return measured | {f"val_{name}": value, "score": value}
+
+    return evaluate
+
+
+def _over_batches(metric: Any, batches: list[tuple[Tensor, Tensor, Tensor]]) -> float:
+    """A metric of padded batches, as of one rectangle."""
+    longest = max(mask.shape[1] for _, _, mask in batches)
+    whole = [
+        torch.cat([torch.nn.functional.pad(part, (0, longest - part.shape[1])) for part in parts])
+        for parts in zip(*batches, strict=True)
+    ]
+    scores, labels, mask = whole
+    if callable(metric):
+        return float(metric(scores, labels, mask))
+    function, k = find_metric(metric)
+    return float(function(scores, labels, k, mask))

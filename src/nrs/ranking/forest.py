@@ -1,0 +1,101 @@
+"""A forest of rankers: members that learn from all queries but those of their own fold.
+
+Members and queries lie side by side in the loss: each member's scores of each query are a row of
+one padded rectangle ``(members × queries, documents)``, without the rows that a member must not
+see. So any loss of padded queries trains all members at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nrs.ranking.batches import QueryBatch, QueryRows
+from nrs.ranking.recipe import RankTarget
+from nrs.tabular.forest import FoldedForest, ForestNetwork, combine
+
+
+def forest_loss(
+    network: ForestNetwork, batch: QueryBatch, target: RankTarget, n_folds: int
+) -> Tensor:
+    """Mean of the loss over all pairs of a member and a query that it may see.
+
+    Examples
+    --------
+    >>> from nrs.ranking.queries import group_queries
+    >>> from nrs.tabular.bins import PiecewiseLinear
+    >>> index = torch.tensor([[[0, 1]], [[1, 2]]])  # two members
+    >>> network = ForestNetwork(3, 1, index, PiecewiseLinear.between([]), kind="ranking")
+    >>> rows = QueryRows(
+    ...     np.eye(4, 3, dtype=np.float32), np.array([0, 1, 0, 2], np.float32),
+    ...     group_queries([1, 1, 2, 2]), folds=np.array([0, 1]),
+    ... )
+    >>> batch = rows.batch(np.array([0, 1]))
+    >>> forest_loss(network, batch, RankTarget("listnet"), n_folds=2).shape
+    torch.Size([])
+    """
+    scores = batch.padded(network.members(batch.x)[:, 0])
+    labels = batch.padded(batch.y).expand_as(scores)
+    mask = batch.mask().expand_as(scores)
+    if n_folds > 1:
+        assert batch.folds is not None
+        seen = batch.folds != fold_of(network, n_folds)
+        return target.padded_loss(scores[seen], labels[seen], mask[seen])
+    return target.padded_loss(scores.flatten(0, 1), labels.flatten(0, 1), mask.flatten(0, 1))
+
+
+def out_of_bag(
+    network: ForestNetwork | FoldedForest, x: Tensor, folds: Tensor, n_folds: int
+) -> Tensor:
+    """Joint scores of the members that did not see each document.
+
+    **Shape** x ``(documents, features)``, folds ``(documents,)``, result ``(documents,)``.
+    """
+    unseen = (folds == fold_of(network, n_folds)).to(x.dtype)
+    return combine(network.members(x), network.kind, unseen)[:, 0]
+
+
+def centre_members(network: ForestNetwork, rows: QueryRows, most: int = 2048) -> None:
+    """Shift the scores of each member so that their mean over training documents is 0.
+
+    No order changes; but the losses leave the level of a member's scores to chance, and the
+    spread of members would show little else.
+    """
+    spread = torch.linspace(0, len(rows) - 1, min(most, len(rows))).long()
+    x, _, _ = rows.take(rows.index[spread])
+    with torch.no_grad():
+        network.out_bias.sub_(network.members(x).mean(2, keepdim=True))
+
+
+def fold_of(network: ForestNetwork | FoldedForest, n_folds: int) -> Tensor:
+    """The fold that each member does not see, (K, 1)."""
+    members = torch.arange(network.n_members, device=network.temperature.device)
+    return (members % n_folds).unsqueeze(1)
+
+
+def some_queries(rows: QueryRows, most: int) -> QueryRows:
+    """Queries of about so many documents at most, spread evenly; all if there are fewer."""
+    if len(rows) <= most:
+        return rows
+    n = max(1, round(len(rows.queries) * most / len(rows)))
+    return rows.part(np.linspace(0, len(rows.queries) - 1, n).astype(int))
+
+
+def out_of_bag_scores(
+    network: ForestNetwork | FoldedForest, rows: QueryRows, folds: np.ndarray, n_folds: int
+) -> np.ndarray:
+    """Out-of-bag scores of all rows of a table, (n_rows,), in its order.
+
+    Parameters
+    ----------
+    folds : (n_rows,) the fold of each row.
+    """
+    found = np.empty(len(rows))
+    by_row = torch.from_numpy(folds)
+    with torch.no_grad():
+        for numbers in rows.parts():
+            x, _, _ = rows.take(numbers)
+            scores = out_of_bag(network, x, by_row[numbers].to(rows.device), n_folds)
+            found[numbers.numpy()] = scores.double().cpu().numpy()
+    return found
