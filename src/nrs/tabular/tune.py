@@ -125,7 +125,7 @@ def tune(
 ) -> TuneResult:
     """Search the settings of an estimator by the score that its own fit measures.
 
-    The score is out-of-bag for a forest and held-out for a single network and for rankers: by
+    The score is out-of-bag for a forest and held-out for a single network: by
     `metric` of the estimator, else accuracy − 0.1 · log-loss for classes, the negative loss for
     numbers, NDCG@10 for grades. The first trial is the estimator as it is given, so the result is
     never worse by that score. Then Optuna's tree-structured Parzen estimator chooses; a trial that
