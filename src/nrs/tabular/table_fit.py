@@ -143,9 +143,7 @@ def prepare_table(
             f"{survey.n_rows}; check the files"
         )
     if survey.unlabelled:
-        logger.warning(
-            "left out %d rows without a value of %r", survey.unlabelled, survey.target
-        )
+        logger.warning("left out %d rows without a value of %r", survey.unlabelled, survey.target)
     recipe = estimator._resolve(survey.n_rows, len(survey.names))
     if not recipe.members:
         raise ValueError(
@@ -260,8 +258,9 @@ def _refuse(estimator: Any, table: Table, y: Any, sample_weight: Any) -> None:
     ):
         if given is not None:
             advice = (
-                f"its target is the column {table.target!r}" if name == "y" else "read the rows "
-                "into memory to use it"
+                f"its target is the column {table.target!r}"
+                if name == "y"
+                else "read the rows into memory to use it"
             )
             raise ValueError(
                 f"{name} must be left out with a Table, however: it was passed; {advice}"
