@@ -1,5 +1,6 @@
 """One pass over files learns what a fit in memory learns, and passes merge into one."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_however_rows_are_cut_the_merged_survey_is_the_same(rows, cuts):
     one = surveyed(0, len(rows))
     edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     merged = surveyed(0, 0)
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in itertools.pairwise(edges):
         merged = merged.merge(surveyed(start, stop))
     assert merged.n_rows == one.n_rows
     assert merged.labels == one.labels
