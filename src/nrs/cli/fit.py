@@ -14,7 +14,7 @@ from nrs.cli.options import (
     Drop,
     Encoding,
     Jobs,
-    Labelled,
+    LabelledParts,
     Seed,
     Target,
     Task,
@@ -33,7 +33,7 @@ _MOST_SHOWN = 30
 
 @refusals
 def fit(
-    source: Labelled,
+    source: LabelledParts,
     target: Target,
     task: Task = "auto",
     preset: Annotated[

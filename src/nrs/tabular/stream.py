@@ -187,7 +187,7 @@ class StreamedBatches:
         """A table that the buffer holds as a whole is read once."""
         if self._held is None:
             self._held = _joined(list(self._encoded(groups)))
-        n_held = len(self._held[0])
+        n_held = len(self._held[0]) if self._held else 0
         while n_held:
             for places in torch.from_numpy(rng.permutation(n_held)).split(self._chunk_rows()):
                 yield tuple(part.index_select(0, places) for part in self._held)
