@@ -176,7 +176,10 @@ def _fit_xgboost(folder: str, epochs: int, workers: int, settings: dict) -> dict
         data = xgboost.ExtMemQuantileDMatrix(Parts(cache), nthread=1)
         parameters = {"objective": "binary:logistic", "tree_method": "hist", "nthread": 1}
         model = xgboost.train(parameters, data, num_boost_round=TREES)
-        return {"trees": model.num_boosted_rounds()}
+        trees = model.num_boosted_rounds()
+        # Both hold files in the folder.
+        del data, model
+    return {"trees": trees}
 
 
 def cases(sizes: tuple[int, ...], sides: tuple[str, ...]) -> list[tuple[int, str, int]]:
