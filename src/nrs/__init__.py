@@ -8,17 +8,21 @@ from nrs._version import __version__
 if TYPE_CHECKING:
     from nrs import explain
     from nrs.core import NRS
+    from nrs.datasets.large_table import Table
     from nrs.ranking import NRSRanker
     from nrs.tabular import NRSClassifier, NRSRegressor
     from nrs.tabular.tune import tune
 
-__all__ = ["NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "__version__", "explain", "tune"]
+__all__ = [
+    "NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table", "__version__", "explain", "tune",
+]  # fmt: skip
 
 _HOMES = {
     "NRS": "nrs.core",
     "NRSClassifier": "nrs.tabular",
     "NRSRanker": "nrs.ranking",
     "NRSRegressor": "nrs.tabular",
+    "Table": "nrs.datasets.large_table",
     "tune": "nrs.tabular.tune",
 }
 

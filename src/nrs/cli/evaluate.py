@@ -7,13 +7,21 @@ from typing import Annotated
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Encoding, Labelled, Model, echo_json, echo_scores, score_line
+from nrs.cli.options import (
+    AsJson,
+    Encoding,
+    LabelledParts,
+    Model,
+    echo_json,
+    echo_scores,
+    score_line,
+)
 
 
 @refusals
 def evaluate(
     model: Model,
-    source: Labelled,
+    source: LabelledParts,
     target: Annotated[
         list[str] | None,
         typer.Option(

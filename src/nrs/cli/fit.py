@@ -14,7 +14,7 @@ from nrs.cli.options import (
     Drop,
     Encoding,
     Jobs,
-    Labelled,
+    LabelledParts,
     Seed,
     Targets,
     Task,
@@ -41,7 +41,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
 
 @refusals
 def fit(
-    source: Labelled,
+    source: LabelledParts,
     target: Targets,
     task: Task = "auto",
     preset: Annotated[
@@ -57,28 +57,28 @@ def fit(
     categorical: Categorical = None,
     jobs: Jobs = 1,
     encoding: Encoding = "utf-8",
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Read a Parquet or Arrow file piece by piece."),
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table, judge it by rows it did not learn from, and write both down.
 
-    Several targets are predicted by one model: all numbers, or all of two values.
+    Several targets are predicted by one model: all numbers, or all of two values. A folder, a
+    quoted pattern such as 'rows/*.parquet', or a Parquet file above 1 GB is streamed: it need not
+    fit in memory.
 
     Example: nrs fit churn.csv --target churned --drop customer_id
     """
     if preset not in _PRESETS:
         raise ValueError(f"--preset must be {', '.join(_PRESETS)}, however: {preset!r}")
     model_path, page_path = output_paths(source, out)
-    from nrs.tabular.fit_file import fit_table, read_labelled
+    from nrs.tabular.fit_file import fit_table
 
-    table = read_labelled(
-        source,
-        target,
-        task=task,
-        drop=drop or [],
-        categorical=categorical or [],
-        encoding=encoding,
-    )
+    columns = {"drop": drop or [], "categorical": categorical or []}
+    table = _read(source, target, task, columns, encoding, stream)
     talks = not (quiet or as_json)
     if talks:
         print_schema(table)
@@ -106,6 +106,17 @@ def fit(
         typer.echo("wrote " + " and ".join(written))
 
 
+def _read(
+    source: str, target: Any, task: str, columns: dict[str, Any], encoding: str, stream: bool
+) -> LabelledTable:
+    from nrs.tabular.fit_file import read_labelled
+    from nrs.tabular.fit_parts import is_streamed, survey_parts
+
+    if stream or is_streamed(source):
+        return survey_parts(source, target, task=task, **columns)
+    return read_labelled(source, target, task=task, encoding=encoding, **columns)
+
+
 def write_fitted(fitted: FittedFile, model_path: Path, page_path: Path | None) -> list[str]:
     """Write a model and, if it has a path, its page; gives the paths."""
     page = None
@@ -129,8 +140,10 @@ def output_paths(source: str, out: Path | None) -> tuple[Path, Path]:
     if out is None:
         if source == "-":
             raise ValueError("a model of standard input must be given a name; add --out NAME")
-        # churn.csv.gz becomes churn.safetensors, beside where one is.
-        out = Path(Path(source).name.split(".")[0] or "model")
+        # churn.csv.gz becomes churn.safetensors, beside where one is; rows/*.parquet becomes rows.
+        steps = [step.split(".")[0] for step in Path(source).parts]
+        named = [step for step in steps if step and not set(step) & set("*?[:/\\")]
+        out = Path(named[-1] if named else "model")
     path = out if out.suffix == ".safetensors" else out.with_name(out.name + ".safetensors")
     if not path.parent.is_dir():
         raise FileNotFoundError(
@@ -168,11 +181,13 @@ def print_schema(table: LabelledTable) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from nrs.tabular.fit_file import describe_target
+
     console = Console()
     n_columns = len(table.columns)
     n_targets = 1 if table.several is None else len(table.several.names)
     beside = "the target" if n_targets == 1 else f"{n_targets} targets"
-    typer.echo(f"{table.source}: {len(table.truth):,} rows, {n_columns} columns and {beside}")
+    typer.echo(f"{table.source}: {table.n_rows:,} rows, {n_columns} columns and {beside}")
     grid = Table("column", "kind", "values", box=None, header_style="bold", pad_edge=False)
     grid.add_column("missing", justify="right")
     for one in table.columns[:_MOST_SHOWN]:
@@ -182,25 +197,15 @@ def print_schema(table: LabelledTable) -> None:
     if n_columns > _MOST_SHOWN:
         typer.echo(f"… and {n_columns - _MOST_SHOWN} more columns")
     if table.several is None:
-        described = _described(table.truth, table.task)
+        described = table.target_values()
         typer.echo(f"target {table.target}: {table.task}, {described} ({table.why})")
     else:
         typer.echo(f"{n_targets} targets: {table.task} ({table.why})")
         for place, name in enumerate(table.several.names):
             truth = table.several.decode(place, table.truth[:, place])
-            typer.echo(f"  {name}: {_described(truth, table.task)}")
+            typer.echo(f"  {name}: {describe_target(truth, table.task)}")
     if table.unlabelled:
         typer.echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
     alike = [one.name for one in table.columns if one.is_identifier]
     if alike:
         typer.echo(f"every row has another {alike[0]}: leave it out with --drop {alike[0]}")
-
-
-def _described(truth: Any, task: str) -> str:
-    import numpy as np
-
-    if task == "regression":
-        return f"from {truth.min():g} to {truth.max():g}"
-    labels, counts = np.unique(truth, return_counts=True)
-    shown = ", ".join(f"{a} ({n:,})" for a, n in zip(labels[:6], counts[:6], strict=True))
-    return f"{len(labels)} classes: {shown}" + (", …" if len(labels) > 6 else "")

@@ -18,6 +18,15 @@ Labelled = Annotated[
         show_default=False,
     ),
 ]
+LabelledParts = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="CSV, Parquet, Arrow or JSON lines, packed or not; - for standard input; a folder or "
+        "a quoted pattern of Parquet or Arrow files.",
+        show_default=False,
+    ),
+]
 Target = Annotated[
     str, typer.Option("--target", "-t", help="The column to predict.", show_default=False)
 ]

@@ -82,6 +82,10 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
         Accuracy on out-of-bag rows; of a forest.
     oob_decision_function_ : ndarray (n_rows, n_classes)
         Out-of-bag probabilities; of a forest.
+    oob_rows_ : ndarray of int64
+        Which rows of a :class:`nrs.Table` these are: file · 2⁴⁰ + row.
+    data_wait_ : float
+        Part of the training time that was spent waiting for the data of a :class:`nrs.Table`.
     feature_importances_ : ndarray (n_columns,)
         How far the outputs move with each column; the shares sum to one.
     network_, encoder_, recipe_ : the trained module, the learned encoding, all settings used.

@@ -76,6 +76,52 @@ class LabelledTable:
     unlabelled: int
     several: SeveralTargets | None = None
 
+    @property
+    def n_rows(self) -> int:
+        """Rows that a model is fitted to."""
+        return len(self.truth)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether ``features`` and ``truth`` are all rows, not a sample."""
+        return True
+
+    @property
+    def fits_to(self) -> tuple[Any, ...]:
+        """What the fit of an estimator takes."""
+        return self.features, self.truth
+
+    def target_values(self) -> str:
+        """The values of the target in a few words."""
+        return describe_target(self.truth, self.task)
+
+
+def describe_target(truth: np.ndarray, task: Task) -> str:
+    """The values of one target in a few words.
+
+    Examples
+    --------
+    >>> describe_target(np.array([0.5, 3.0]), "regression")
+    'from 0.5 to 3'
+    """
+    if task == "regression":
+        return f"from {truth.min():g} to {truth.max():g}"
+    labels, counts = np.unique(truth, return_counts=True)
+    return counted_classes(labels.tolist(), counts.tolist())
+
+
+def counted_classes(labels: Sequence[Any], counts: Sequence[int], most: int = 6) -> str:
+    """Classes with the rows of each.
+
+    Examples
+    --------
+    >>> counted_classes(["no", "yes"], [1540, 460])
+    '2 classes: no (1,540), yes (460)'
+    """
+    pairs = list(zip(labels, counts, strict=True))
+    shown = ", ".join(f"{label} ({count:,})" for label, count in pairs[:most])
+    return f"{len(pairs)} classes: {shown}" + (", …" if len(pairs) > most else "")
+
 
 @dataclass(frozen=True)
 class FittedFile:
@@ -181,7 +227,8 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
     model = _estimator(table, seed, settings)
     several = table.several
     judged: Judged | JudgedTargets | None = None
-    if settings.get("preset") in ("single", "paper") and len(table.truth) >= LEAST_ROWS:
+    single = table.in_memory and settings.get("preset") in ("single", "paper")
+    if single and len(table.truth) >= LEAST_ROWS:
         kept, held = _hold_out(table.truth, seed)
         held_out = table.features.take(held), table.truth[held]
         # The paper's protocol chooses nothing by held-out rows.
@@ -189,7 +236,7 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
         model.fit(table.features.take(kept), table.truth[kept], **chooses)
         judged = judge(model, *held_out, "held-out rows", held, several)
     else:
-        model.fit(table.features, table.truth)
+        model.fit(*table.fits_to)
         judged = out_of_bag(model, table.truth, several)
     return _fitted(model, table, judged, time.perf_counter() - begin)
 
@@ -240,7 +287,7 @@ def _fitted(
         "target": table.target if several is None else several.names,
         "task": table.task,
         "source": Path(table.source).name,
-        "rows": len(table.truth),
+        "rows": table.n_rows,
         "judged_by": None if judged is None else judged.source,
         "scores": None if judged is None else judged.scores(),
         "seconds": round(seconds, 3),

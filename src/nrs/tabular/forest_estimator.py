@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from nrs.datasets.large_table import Table
 from nrs.tabular.base import MOST_VALIDATION_ROWS, TableEstimator
 from nrs.tabular.batches import Rows, ShuffledBatches
 from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds
@@ -28,11 +29,18 @@ from nrs.tabular.metrics import Evaluation
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import checksum
 from nrs.tabular.shares import learn_shares
+from nrs.tabular.stream import StreamedBatches
+from nrs.tabular.survey import Survey
+from nrs.tabular.table_fit import SampledRows, Surveyed, prepare_table
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
 from nrs.training import TrainSettings
 
 # Times that out-of-bag rows are judged during a fit.
 CHECKS = 20
+# Fitted attributes that not every fit sets.
+_OF_ONE_FIT = (
+    "oob_score_", "oob_decision_function_", "oob_prediction_", "oob_rows_", "data_wait_",
+)  # fmt: skip
 
 
 class ForestEstimator(TableEstimator):
@@ -47,13 +55,15 @@ class ForestEstimator(TableEstimator):
     _folds: np.ndarray | None = None
     _groups: Any = None
     _n_seen = 0
+    # Which of how many processes reads which row groups of a Table.
+    _shard: tuple[int, int] = (0, 1)
     _shape: dict[str, Any] | None = None
     _predictor: Any
 
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         eval_set: Any = None,
         groups: Any = None,
@@ -63,9 +73,11 @@ class ForestEstimator(TableEstimator):
         Parameters
         ----------
         X : array, data frame (pandas, polars, pyarrow) or sparse matrix, (n_rows, n_columns)
-            Numbers, strings, categories, booleans, dates and missing values, as they are.
+            Numbers, strings, categories, booleans, dates and missing values, as they are. Or a
+            :class:`nrs.Table`, which need not fit in memory.
         y : array (n_rows,) or (n_rows, n_outputs)
-            Labels or numbers.
+            Labels or numbers. Not for a :class:`nrs.Table`, which brings its own, nor are weights
+            and groups.
         sample_weight : array (n_rows,), optional
             How much each row counts.
         eval_set : (X, y), optional
@@ -81,7 +93,7 @@ class ForestEstimator(TableEstimator):
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
-        for name in ("oob_score_", "oob_decision_function_", "oob_prediction_"):
+        for name in _OF_ONE_FIT:
             self.__dict__.pop(name, None)
         self._groups = groups
         try:
@@ -131,6 +143,17 @@ class ForestEstimator(TableEstimator):
 
     # The steps of a fit.
 
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any
+    ) -> tuple[Rows, Rows | None, int]:
+        if isinstance(X, (Table, Surveyed)):
+            return prepare_table(self, X, y, sample_weight, eval_set)
+        return super()._prepare(X, y, sample_weight, eval_set)
+
+    def _merge_surveys(self, survey: Survey) -> Survey:
+        """What all processes have learned of a Table; this one alone by default."""
+        return survey
+
     def _split(
         self, labels: np.ndarray, recipe: Recipe, seed: int, eval_set: Any
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -155,9 +178,11 @@ class ForestEstimator(TableEstimator):
             return blank_forest(self._shape, self.target_, self.recipe_)
         return grow_forest(rows, self.encoder_, self.target_, self.recipe_, seed, self._folds)
 
-    def _make_batches(self, rows: Any) -> ShuffledBatches:
+    def _make_batches(self, rows: Any) -> ShuffledBatches | StreamedBatches:
         if not self.recipe_.members:
             return super()._make_batches(rows)
+        if isinstance(rows, SampledRows):
+            return rows.batches(self.recipe_.batch_size, self._round_epochs())
         folds = self._folds
         if folds is None:
             # partial_fit: a row goes to a fold by its running number.
@@ -212,6 +237,8 @@ class ForestEstimator(TableEstimator):
 
     def _train(self, rows: Any, validation: Any, seed: int) -> None:
         super()._train(rows, validation, seed)
+        if isinstance(rows, SampledRows) and rows.stream is not None:
+            self.data_wait_ = rows.stream.wait_share
         if self.recipe_.members and self._n_folds() > 1:
             self._judge(rows)
             self._fold()

@@ -10,6 +10,7 @@ import numpy as np
 
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import column_names, stream_table_file
+from nrs.datasets.table_output import write_table_file
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.judged import Judged, beside, scored
 from nrs.tabular.regressor import NRSRegressor
@@ -39,7 +40,7 @@ def load_model(path: str | os.PathLike[str]) -> NRSClassifier | NRSRegressor:
 
 def predict_chunks(
     model: Any,
-    source: str | os.PathLike[str],
+    source: Any,
     *,
     probabilities: bool = False,
     interval: float | None = None,
@@ -53,7 +54,7 @@ def predict_chunks(
     Parameters
     ----------
     model : a fitted estimator
-    source : path, or "-" for standard input
+    source : path, "-" for standard input, parts, or :class:`nrs.Table`
         See :func:`nrs.datasets.table_files.stream_table_file`.
     probabilities : bool
         Give the probability of each class too.
@@ -106,6 +107,35 @@ def predict_chunks(
         yield pyarrow.table(found)
 
 
+def write_predictions(
+    model: Any, source: Any, output: str | os.PathLike[str], **options: Any
+) -> int:
+    """Predict the rows of a table and write the predictions to a file, with bounded memory.
+
+    Parameters
+    ----------
+    output : path
+        Its name decides the format, such as ``.parquet``; it is there whole or not at all.
+    options : those of :func:`predict_chunks`
+
+    Returns
+    -------
+    int
+        Rows written.
+
+    Raises
+    ------
+    ValueError, OSError
+        As :func:`predict_chunks` and :func:`nrs.datasets.table_output.write_table_file`.
+    """
+    n_rows = 0
+    with write_table_file(output) as writer:
+        for chunk in predict_chunks(model, source, **options):
+            writer.write(chunk)
+            n_rows += chunk.num_rows
+    return n_rows
+
+
 def _predict_several(
     model: Any, several: SeveralTargets, X: Any, probabilities: bool, interval: float | None
 ) -> dict[str, np.ndarray]:
@@ -122,7 +152,7 @@ def _predict_several(
 
 def judge_file(
     model: Any,
-    source: str | os.PathLike[str],
+    source: Any,
     target: str | Sequence[str],
     *,
     encoding: str = "utf-8",
@@ -178,11 +208,11 @@ def judge_file(
         )
     rows = np.concatenate(places)
     values, truth = np.concatenate(predicted), np.concatenate(truths)
-    judged = beside(model, values, truth, os.path.basename(source), rows, several)
+    judged = beside(model, values, truth, os.path.basename(str(source)), rows, several)
     return judged, at - len(rows)
 
 
-def read_rows(model: Any, source: str | os.PathLike[str], most: int = 20_000) -> Any:
+def read_rows(model: Any, source: Any, most: int = 20_000) -> Any:
     """The first rows of a table file as the model reads them: a ``pyarrow.Table``."""
     import pyarrow
 
@@ -212,12 +242,12 @@ def _truth(model: Any, column: Any) -> np.ndarray:
     return truth.astype(str) if kind in "UO" else truth.astype(model.classes_.dtype)
 
 
-def _columns(model: Any, source: str | os.PathLike[str], encoding: str) -> dict[str, str]:
+def _columns(model: Any, source: Any, encoding: str) -> dict[str, str]:
     """The columns that the model reads, and their kinds."""
     kinds = model.encoder_.kinds_
     if hasattr(model, "feature_names_in_"):
         return dict(zip(model.feature_names_in_.tolist(), kinds, strict=True))
-    if os.fspath(source) == "-":
+    if str(source) == "-":
         raise ValueError(
             "a model of columns without names needs a file, however: standard input; save it first"
         )
