@@ -43,7 +43,7 @@ PUBLISHED = {
 
 
 def _short(epochs: int, points: int, lr: float = 1e-3, **arguments: object) -> CloudRecipe:
-    """A compressed schedule for one core, fixed before any run and the same with NRS."""
+    """A compressed schedule for one core, the same with NRS."""
     return CloudRecipe(
         TrainSettings(
             epochs=epochs, lr=lr, optimizer="adamw", weight_decay=1e-4, schedule="cosine",
