@@ -56,6 +56,12 @@ class NRSClassifier(TableClassifier, ForestEstimator):
     random_state : int, RandomState or None
     n_jobs : int or None
         Threads; None is one, -1 all cores.
+    n_workers : int, default=1
+        Processes on this machine that train a forest together, `n_jobs` threads each. Not used
+        under a launcher such as ``torchrun``, see :func:`nrs.training.processes`.
+    divide : {"rows", "members"}
+        What several processes share: the rows of every batch, or the members of the forest, which
+        then are those of one process bit by bit.
     device : str
         "auto" (a GPU where there is one), "cpu", "cuda", …
     verbose : int
@@ -110,6 +116,8 @@ class NRSClassifier(TableClassifier, ForestEstimator):
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        n_workers: int = 1,
+        divide: str = "rows",
         device: str = "auto",
         verbose: int = 1,
         callbacks: Any = None,
@@ -135,6 +143,8 @@ class NRSClassifier(TableClassifier, ForestEstimator):
             categorical_features=categorical_features,
             random_state=random_state,
             n_jobs=n_jobs,
+            n_workers=n_workers,
+            divide=divide,
             device=device,
             verbose=verbose,
             callbacks=callbacks,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -22,14 +23,16 @@ from nrs.tabular.forest_fit import (
     find_temperature,
     forest_loss,
     grow_forest,
-    out_of_bag,
 )
+from nrs.tabular.forest_parts import answering, check_division, divided, shared_out_of_bag
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.open_model import OpenModel
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import checksum
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
-from nrs.training import TrainSettings
+from nrs.tabular.workers import workers
+from nrs.training import History, TrainSettings
+from nrs.training.processes import present
 
 # Times that out-of-bag rows are judged during a fit.
 CHECKS = 20
@@ -167,7 +170,8 @@ class ForestEstimator(OpenModel, TableEstimator):
             folds = (self._n_seen + np.arange(len(rows))) % MOST_FOLDS
             self._n_seen += len(rows)
             return ForestBatches(rows, self.recipe_.batch_size, folds)
-        return ForestBatches(rows, self.recipe_.batch_size, folds, self._round_epochs())
+        passes = self._round_epochs()
+        return ForestBatches(rows, self.recipe_.batch_size, folds, passes, self._group)
 
     def _round_epochs(self) -> int:
         """Passes over the rows between two checks."""
@@ -206,12 +210,36 @@ class ForestEstimator(OpenModel, TableEstimator):
         judged = _some(rows, MOST_VALIDATION_ROWS)
         weights = None if judged.weights is None else judged.weights[judged.index]
 
-        def evaluate(network: nn.Module) -> dict[str, float]:
-            assert isinstance(network, ForestNetwork)
-            outputs = out_of_bag(network, judged, folds, n_folds).cpu()
+        def evaluate(network: Any) -> dict[str, float]:
+            outputs = shared_out_of_bag(network, judged, folds, n_folds, self._group).cpu()
             return evaluation(outputs, judged.targets[judged.index], weights)
 
         return evaluate
+
+    def _workers(self, rows: Any, validation: Any, seed: int) -> AbstractContextManager[Any]:
+        check_division(self)
+        if self.n_workers == 1 or present().size > 1:
+            return nullcontext()
+        return workers(self, rows, validation, seed)
+
+    def _learn(self, network: Any, rows: Any, validation: Any, seed: int) -> History:
+        group = present()
+        if group.size == 1:
+            return super()._learn(network, rows, validation, seed)
+        what = "rows" if self.divide == "rows" else "parts"
+        self._group = replace(group, divided=what, own_statistics=True)
+        try:
+            with divided(network, self._group) as trained:
+                return super()._learn(trained, rows, validation, seed)
+        finally:
+            del self._group
+
+    def _agreed(self, evaluate: Any) -> Any:
+        group = self._group
+        if evaluate is None or group.size == 1:
+            return evaluate
+        # The writer may know a metric that could not be told to the others.
+        return lambda network: group.of_writer(evaluate(answering(network, group)))
 
     def _train(self, rows: Any, validation: Any, seed: int) -> None:
         super()._train(rows, validation, seed)
@@ -224,7 +252,7 @@ class ForestEstimator(OpenModel, TableEstimator):
         assert self._folds is not None
         assert isinstance(self.network_, ForestNetwork)
         folds = torch.from_numpy(self._folds)
-        outputs = out_of_bag(self._predictor, rows, folds, self._n_folds()).cpu()
+        outputs = shared_out_of_bag(self._predictor, rows, folds, self._n_folds(), present()).cpu()
         truth = rows.targets[rows.index]
         if isinstance(self.target_, (ClassTarget, MultilabelTarget)):
             weights = None if rows.weights is None else rows.weights[rows.index]
