@@ -8,16 +8,18 @@ from nrs._version import __version__
 if TYPE_CHECKING:
     from nrs import explain
     from nrs.core import NRS
+    from nrs.datasets.large_table import Table
     from nrs.ranking import NRSRanker
     from nrs.tabular import NRSClassifier, NRSRegressor
 
-__all__ = ["NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "__version__", "explain"]
+__all__ = ["NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table", "__version__", "explain"]
 
 _HOMES = {
     "NRS": "nrs.core",
     "NRSClassifier": "nrs.tabular",
     "NRSRanker": "nrs.ranking",
     "NRSRegressor": "nrs.tabular",
+    "Table": "nrs.datasets.large_table",
 }
 
 

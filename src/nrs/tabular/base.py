@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
@@ -21,6 +22,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from nrs.core import fold
+from nrs.datasets.large_table import Table as LargeTable
+from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.batches import Rows, ShuffledBatches, forward_rows
 from nrs.tabular.encoding import TableEncoder
 from nrs.tabular.frames import Table, read_table_for
@@ -462,7 +465,7 @@ class TableEstimator(BaseEstimator):
             seed=seed,
         )
 
-    def _make_batches(self, rows: Rows) -> ShuffledBatches:
+    def _make_batches(self, rows: Rows) -> Any:
         return ShuffledBatches(rows, self.recipe_.batch_size)
 
     def _step(self, network: torch.nn.Module, batch: Any) -> Tensor:
@@ -535,7 +538,21 @@ class TableEstimator(BaseEstimator):
 
     def _outputs(self, X: Any) -> Tensor:
         """Network outputs for every row of a raw table."""
+        if isinstance(X, LargeTable):
+            return torch.cat([self._outputs(rows) for rows in self._chunks(X)])
         return self._forward(self.encoder_.transform(self._read_table(X, reset=False)))
+
+    def _chunks(self, table: LargeTable) -> Iterator[Any]:
+        """The columns of the fit, a chunk of rows after the other."""
+        names = getattr(self, "feature_names_in_", np.array(table.columns)).tolist()
+        missing = [name for name in names if name not in table.columns]
+        if missing:
+            raise missing_columns(table.parts[0].path, missing, table.columns)
+        from pyarrow import Table as ArrowTable
+
+        for chunk in table.chunks(columns=names):
+            with table.naming(chunk):
+                yield ArrowTable.from_batches([chunk.batch])
 
     def _forward(self, features: Any, n_outputs: int | None = None) -> Tensor:
         """Network outputs for every row of encoded features."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,13 @@ class Rows:
     targets : array with n rows.
     weights : (n,) float32 array or None.
     index : the rows that belong to this part; None for all.
+
+    Attributes
+    ----------
+    quantiles : values that stand for those of a feature where bins are laid; else its own do.
     """
+
+    quantiles: Mapping[int, np.ndarray] = MappingProxyType({})
 
     def __init__(
         self,

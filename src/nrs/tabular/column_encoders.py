@@ -7,7 +7,7 @@ same bits).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -35,6 +35,38 @@ class Moments:
     seen: np.ndarray
     mean: np.ndarray
     std: np.ndarray
+
+    @classmethod
+    def none(cls, d: int) -> Moments:
+        """Those of no rows."""
+        return cls(np.zeros(d, np.int64), np.zeros(d, np.int64), np.zeros(d), np.zeros(d))
+
+    def merge(self, other: Moments) -> Moments:
+        """Those of the rows of both (Chan, Golub & LeVeque, 1983), whatever their magnitude.
+
+        Examples
+        --------
+        >>> two, three = (moments(lambda v=v: iter([(0, np.array(v)[:, None])]), 1, lambda *_: None)
+        ...               for v in ([1.0, 3.0], [1.0, 3.0, 7.0]))
+        >>> both = two.merge(three)
+        >>> both.seen.tolist(), both.mean.tolist(), both.std.round(6).tolist()
+        ([5], [3.0], [2.19089])
+        """
+        seen = self.seen + other.seen
+        a, b = (one.seen / np.maximum(seen, 1) for one in (self, other))
+        # Halves, because the difference of two values may be beyond float64.
+        apart = other.mean / 2 - self.mean / 2
+        largest = np.maximum(np.maximum(self.std, other.std) / 2, np.abs(apart))
+        unit = np.where(largest > 0, largest, 1.0)
+        squares = a * (self.std / 2 / unit) ** 2 + b * (other.std / 2 / unit) ** 2
+        std = 2 * unit * np.sqrt(squares + a * b * (apart / unit) ** 2)
+        empty = (self.seen == 0) | (other.seen == 0)
+        return Moments(
+            self.missing + other.missing,
+            seen,
+            np.where(empty, np.where(self.seen > 0, self.mean, other.mean), self.mean + 2 * b * apart),
+            np.where(empty, np.where(self.seen > 0, self.std, other.std), std),
+        )
 
 
 def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:
@@ -198,9 +230,15 @@ class CategoryEncoder:
     @classmethod
     def fit(cls, column: Column, max_levels: int) -> CategoryEncoder:
         rows = np.bincount(column.values + 1, minlength=len(column.levels) + 1)
-        n_missing, counts = int(rows[0]), rows[1:]
+        return cls.of_counts(column.levels, rows[1:], int(rows[0]), max_levels)
+
+    @classmethod
+    def of_counts(
+        cls, levels: Sequence[str], counts: np.ndarray, n_missing: int, max_levels: int
+    ) -> CategoryEncoder:
+        """Learn from the rows of each of the sorted levels, and of missing cells."""
         seen = np.flatnonzero(counts)
-        # column.levels are sorted, so a stable sort by count breaks ties by text.
+        # The levels are sorted, so a stable sort by count breaks ties by text.
         order = seen[np.argsort(-counts[seen], kind="stable")]
         many = len(seen) > max_levels
         # A level of one row teaches nothing but that row, so it gets no feature among many.
@@ -216,7 +254,7 @@ class CategoryEncoder:
                 std = float(np.sqrt(share @ (each - mean) ** 2))
         places = [*own, *rest]
         return cls(
-            levels=[column.levels[place] for place in places],
+            levels=[levels[place] for place in places],
             n_own=len(own),
             missing=n_missing > 0,
             other=len(rest) > 0 and len(own) > 0,
@@ -299,7 +337,7 @@ class DateEncoder:
         return cls(
             center=float(learned.mean[0]),
             scale=float(learned.std[0]),
-            parts=[name for name, turn in _turns(present) if np.ptp(turn) > 0],
+            parts=[name for name, turn in turns(present) if np.ptp(turn) > 0],
             missing=len(present) < len(column.values),
         )
 
@@ -318,7 +356,7 @@ class DateEncoder:
         if self.scale > 0:
             out[rows, 0] = (present.astype(np.int64).astype(np.float64) - self.center) / self.scale
             at = 1
-        for name, turn in _turns(present):
+        for name, turn in turns(present):
             if name in self.parts:
                 out[rows, at], out[rows, at + 1] = np.sin(turn), np.cos(turn)
                 at += 2
@@ -333,7 +371,7 @@ class DateEncoder:
         return cls(**state)
 
 
-def _turns(dates: np.ndarray) -> list[tuple[str, np.ndarray]]:
+def turns(dates: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Angle in the year (by month), the week (by day) and the day of each date, none missing."""
     months = dates.astype("datetime64[M]").astype(np.int64) % 12
     days = dates.astype("datetime64[D]")

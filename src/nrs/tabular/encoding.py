@@ -109,12 +109,7 @@ class TableEncoder(BaseEstimator):
         TypeError
             If a cell is neither a number nor text, boolean, date or missing.
         """
-        if self.scale not in ("standard", "none"):
-            raise ValueError(f"scale must be 'standard' or 'none', however: scale={self.scale!r}")
-        if not isinstance(self.max_levels, (int, np.integer)) or self.max_levels < 1:
-            raise ValueError(
-                f"max_levels must be at least 1, however: max_levels={self.max_levels}"
-            )
+        self._check_parameters()
         table = X if isinstance(X, Table) else read_table(X)
         declared = table.declared | categorical_columns(self.categorical_features, table)
         if rows is not None:
@@ -122,19 +117,58 @@ class TableEncoder(BaseEstimator):
             rows = np.flatnonzero(rows) if rows.dtype == bool else rows
             if len(rows) == 0:
                 raise ValueError("rows is empty: at least one training row is needed")
-        self.n_features_in_ = table.n_columns
-        self.kinds_: list[Kind] = ["number"] * table.n_columns
-        self._names = None if table.names is None else list(table.names)
-        self._first: dict[int, int] = {}
-        self._sparse: SparseScaler | None = None
-        self._numbers = NumberBlock.of([])
-        self._encoders: dict[int, CategoryEncoder | DateEncoder] = {}
+        self._begin(table.n_columns, table.names)
         if table.sparse is not None:
             self._sparse = SparseScaler.fit(table, rows, scaled=self.scale == "standard")
         else:
             self._fit_columns(table, rows, declared)
         self._name_features()
         return self
+
+    def fit_learned(
+        self,
+        names: list[str] | None,
+        kinds: list[Kind],
+        numbers: dict[int, tuple[float, ...]],
+        encoders: dict[int, CategoryEncoder | DateEncoder],
+    ) -> TableEncoder:
+        """Fit from what was learned elsewhere, such as by one pass over a table in many files.
+
+        Parameters
+        ----------
+        names : list of str or None
+        kinds : list of str
+            Of each column.
+        numbers : dict of column to (missing cells, other cells, mean, standard deviation)
+            Of each number, boolean and duration.
+        encoders : dict of column to encoder
+            Of each category and date.
+        """
+        self._check_parameters()
+        self._begin(len(kinds), names)
+        self.kinds_ = list(kinds)
+        self._encoders = dict(encoders)
+        self._lay_out({index: (kinds[index], entry) for index, entry in numbers.items()})
+        self._name_features()
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.scale not in ("standard", "none"):
+            raise ValueError(f"scale must be 'standard' or 'none', however: scale={self.scale!r}")
+        if not isinstance(self.max_levels, (int, np.integer)) or self.max_levels < 1:
+            raise ValueError(
+                f"max_levels must be at least 1, however: max_levels={self.max_levels}"
+            )
+
+    def _begin(self, n_columns: int, names: list[str] | None) -> None:
+        """Forget what was learned before."""
+        self.n_features_in_ = n_columns
+        self.kinds_: list[Kind] = ["number"] * n_columns
+        self._names = None if names is None else list(names)
+        self._first: dict[int, int] = {}
+        self._sparse: SparseScaler | None = None
+        self._numbers = NumberBlock.of([])
+        self._encoders: dict[int, CategoryEncoder | DateEncoder] = {}
 
     def _fit_columns(self, table: Table, rows: np.ndarray | None, declared: frozenset[int]) -> None:
         learned: dict[int, tuple[Kind, tuple[float, ...]]] = {}

@@ -13,6 +13,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from nrs.datasets.large_table import Table
 from nrs.tabular.base import MOST_VALIDATION_ROWS, TableEstimator
 from nrs.tabular.batches import Rows, ShuffledBatches
 from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds
@@ -29,6 +30,8 @@ from nrs.tabular.metrics import Evaluation
 from nrs.tabular.open_model import OpenModel
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import checksum
+from nrs.tabular.stream import StreamedBatches
+from nrs.tabular.table_fit import SampledRows, Surveyed, prepare_table
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
 from nrs.tabular.workers import workers
 from nrs.training import History, TrainSettings
@@ -36,6 +39,12 @@ from nrs.training.processes import present
 
 # Times that out-of-bag rows are judged during a fit.
 CHECKS = 20
+
+
+# Fitted attributes that not every fit sets.
+_OF_ONE_FIT = (
+    "oob_score_", "oob_decision_function_", "oob_prediction_", "oob_rows_", "data_wait_",
+)  # fmt: skip
 
 
 class ForestEstimator(OpenModel, TableEstimator):
@@ -56,7 +65,7 @@ class ForestEstimator(OpenModel, TableEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         eval_set: Any = None,
         groups: Any = None,
@@ -66,8 +75,10 @@ class ForestEstimator(OpenModel, TableEstimator):
         Parameters
         ----------
         X : array, data frame (pandas, polars, pyarrow) or sparse matrix, (n_rows, n_columns)
-            Numbers, strings, categories, booleans, dates and missing values, as they are.
+            Numbers, strings, categories, booleans, dates and missing values, as they are. Or a
+            :class:`nrs.Table`, which need not fit in memory.
         y : array (n_rows,) or (n_rows, n_outputs)
+            Not for a :class:`nrs.Table`, which brings its own, nor are weights and groups.
         sample_weight : array (n_rows,), optional
         eval_set : (X, y), optional
             Rows that decide when to stop, instead of out-of-bag or held-out rows of `X`.
@@ -82,7 +93,7 @@ class ForestEstimator(OpenModel, TableEstimator):
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
-        for name in ("oob_score_", "oob_decision_function_", "oob_prediction_"):
+        for name in _OF_ONE_FIT:
             self.__dict__.pop(name, None)
         self._groups = groups
         try:
@@ -131,6 +142,13 @@ class ForestEstimator(OpenModel, TableEstimator):
 
     # The steps of a fit.
 
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any
+    ) -> tuple[Rows, Rows | None, int]:
+        if isinstance(X, (Table, Surveyed)):
+            return prepare_table(self, X, y, sample_weight, eval_set)
+        return super()._prepare(X, y, sample_weight, eval_set)
+
     def _split(
         self, labels: np.ndarray, recipe: Recipe, seed: int, eval_set: Any
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -161,9 +179,11 @@ class ForestEstimator(OpenModel, TableEstimator):
         }
         return network
 
-    def _make_batches(self, rows: Any) -> ShuffledBatches:
+    def _make_batches(self, rows: Any) -> ShuffledBatches | StreamedBatches:
         if not self.recipe_.members:
             return super()._make_batches(rows)
+        if isinstance(rows, SampledRows):
+            return rows.batches(self.recipe_.batch_size, self._round_epochs(), self._group)
         folds = self._folds
         if folds is None:
             # partial_fit: a row goes to a fold by its running number.
@@ -243,6 +263,8 @@ class ForestEstimator(OpenModel, TableEstimator):
 
     def _train(self, rows: Any, validation: Any, seed: int) -> None:
         super()._train(rows, validation, seed)
+        if isinstance(rows, SampledRows) and rows.stream is not None:
+            self.data_wait_ = rows.stream.wait_share
         if self.recipe_.members and self._n_folds() > 1:
             self._judge(rows)
             self._fold()

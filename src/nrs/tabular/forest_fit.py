@@ -90,10 +90,12 @@ def _find_bins(rows: Rows, n_bins: int) -> tuple[PiecewiseLinear, np.ndarray]:
     sample = rows.features[rows.index[spread]].numpy()
     edges = []
     for feature in range(n_features):
-        found = find_edges(sample[:, feature], max(n_bins, FEW_VALUES - 1))
-        few[feature] = 2 < len(found) <= FEW_VALUES and len(found) == _n_values(sample[:, feature])
+        # Quantiles of all rows, where a pass over them has found them.
+        values = rows.quantiles.get(feature, sample[:, feature])
+        found = find_edges(values, max(n_bins, FEW_VALUES - 1))
+        few[feature] = 2 < len(found) <= FEW_VALUES and len(found) == _n_values(values)
         if not few[feature]:
-            found = find_edges(sample[:, feature], n_bins)
+            found = find_edges(values, n_bins)
         if len(found) > 2:
             edges.append((feature, found))
     return PiecewiseLinear.between(edges), few

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from nrs.datasets.large_table import Table as LargeTable
 from nrs.tabular.columns import Column, Kind, convert, read_array
 from nrs.tabular.frame_columns import read_arrow, read_pandas, read_polars
 
@@ -129,6 +130,11 @@ def read_table(
     >>> [table.column(index).kind for index in range(3)]
     ['number', 'number', 'category']
     """
+    if isinstance(X, LargeTable):
+        raise ValueError(
+            "got an nrs.Table where rows in memory are needed: read some of them with "
+            "table.head(n), or name a table file"
+        )
     if _is(X, "polars", "LazyFrame"):
         raise ValueError(
             "got a polars LazyFrame, expected a DataFrame: call .collect() on it first"

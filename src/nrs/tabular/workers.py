@@ -1,8 +1,8 @@
 """``n_workers``: processes on this machine that help one fit, without a launcher.
 
 The process that calls ``fit`` is the first of them: it keeps callbacks, progress and files. The
-others are started anew, so that a script needs no guard against being imported twice. They find
-the encoded rows as memory-mapped arrays in a temporary folder, and everything else as JSON.
+others are started anew, so that a script needs no guard against being imported twice, and find
+their task in a temporary folder.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
 from nrs.core.atomic import atomic_write
-from nrs.tabular.batches import Rows
-from nrs.tabular.encoding import TableEncoder
 from nrs.tabular.runtime import threads
+from nrs.tabular.worker_task import read_task, write_task
 from nrs.training.checkpoint import CheckpointError
 from nrs.training.loop import DivergenceError
 from nrs.training.processes import Processes, joined
@@ -62,7 +60,7 @@ def workers(model: Any, rows: Any, validation: Any, seed: int) -> Iterator[Proce
     """
     with tempfile.TemporaryDirectory(prefix="nrs-workers-") as name:
         folder = Path(name)
-        _write_task(folder, model, rows, validation, seed)
+        write_task(folder, model, rows, validation, seed)
         started = [_start(folder, rank, model.n_workers) for rank in range(1, model.n_workers)]
         try:
             _wait_until_ready(folder, started)
@@ -89,7 +87,7 @@ def main() -> None:
     folder, rank, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        model, rows, validation, seed = _read_task(folder)
+        model, rows, validation, seed = read_task(folder)
         (folder / f"ready-{rank}").touch()
         with _group(folder, rank, size, rows.device), threads(model.n_jobs):
             model._train(rows, validation, seed)
@@ -190,91 +188,3 @@ def _loopback() -> Iterator[None]:
         yield
     finally:
         del os.environ["GLOO_SOCKET_IFNAME"]
-
-
-def _write_task(folder: Path, model: Any, rows: Any, validation: Any, seed: int) -> None:
-    import nrs
-
-    recipe = model.recipe_.to_dict()
-    if callable(model.recipe_.metric):
-        # What the first process measures counts for all.
-        recipe["metric"] = "default"
-    known = (kind for kind in type(model).__mro__ if getattr(nrs, kind.__name__, None) is kind)
-    facts: dict[str, Any] = {
-        "estimator": next(known).__name__,
-        "divide": model.divide,
-        "n_jobs": model.n_jobs,
-        "checkpoint": None if model.checkpoint is None else os.fspath(model.checkpoint),
-        "random_state": int(seed),
-        "recipe": recipe,
-        "encoder": model.encoder_.to_state(),
-        "target": model.target_.state(),
-        "seed": seed,
-        "device": str(rows.device),
-        "rows": _write_rows(folder / "rows", rows),
-        "validation": None if validation is None else _write_rows(folder / "held", validation),
-    }
-    np.save(folder / "folds.npy", model._folds, allow_pickle=False)
-    (folder / "task.json").write_text(json.dumps(facts))
-
-
-def _read_task(folder: Path) -> tuple[Any, Any, Any, int]:
-    import nrs
-
-    facts = json.loads((folder / "task.json").read_text())
-    cls = getattr(nrs, facts["estimator"])
-    model = cls(
-        divide=facts["divide"],
-        n_jobs=facts["n_jobs"],
-        checkpoint=facts["checkpoint"],
-        random_state=facts["random_state"],
-        verbose=0,
-    )
-    model.encoder_ = TableEncoder.from_state(facts["encoder"])
-    model.target_ = cls._target_from_state(facts["target"])
-    model._remember(cls._recipe_type.from_dict(facts["recipe"]))
-    model._folds = np.load(folder / "folds.npy", allow_pickle=False)
-    device = torch.device(facts["device"])
-    rows = _read_rows(folder / "rows", facts["rows"], device)
-    held = facts["validation"]
-    validation = None if held is None else _read_rows(folder / "held", held, device)
-    return model, rows, validation, facts["seed"]
-
-
-def _write_rows(folder: Path, rows: Rows) -> dict[str, Any]:
-    """Write the arrays of rows, to be mapped into memory: processes share one copy."""
-    folder.mkdir()
-    arrays = {"targets": rows.targets.numpy(), "index": rows.index.numpy()}
-    if rows.weights is not None:
-        arrays["weights"] = rows.weights.numpy()
-    if rows.sparse:
-        for part in ("data", "indices", "indptr"):
-            arrays[part] = getattr(rows.features, part)
-    else:
-        arrays["features"] = rows.features.numpy()
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    return {"arrays": list(arrays), "shape": list(rows.features.shape)}
-
-
-def _read_rows(folder: Path, facts: dict[str, Any], device: torch.device) -> Rows:
-    # Copy-on-write: torch refuses memory that it may not write to, and nothing is written.
-    arrays = {
-        name: np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False)
-        for name in facts["arrays"]
-    }
-    if "features" in arrays:
-        features: Any = np.asarray(arrays["features"])
-    else:
-        from scipy.sparse import csr_matrix
-
-        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-        features = csr_matrix(parts, shape=facts["shape"], copy=False)
-    weights = arrays.get("weights")
-    return Rows(
-        features,
-        np.asarray(arrays["targets"]),
-        None if weights is None else np.asarray(weights),
-        np.asarray(arrays["index"]),
-        device,
-    )

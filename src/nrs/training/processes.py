@@ -12,7 +12,7 @@ import contextlib
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -66,9 +66,10 @@ class Processes:
         """Whether this process is the one that shows progress and writes files."""
         return self.rank == 0
 
-    def share(self, items: Sequence[T]) -> Sequence[T]:
+    def share(self, items: T) -> T:
         """This process's part of a batch or of a list; together the parts are all, each once."""
-        return items[self.rank :: self.size] if self.divides_rows else items
+        part: T = items[self.rank :: self.size] if self.divides_rows else items  # type: ignore[index]
+        return part
 
     def wrap(
         self, module: nn.Module, step: Callable[[nn.Module, Any], Tensor]

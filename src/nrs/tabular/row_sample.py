@@ -1,0 +1,134 @@
+"""Rows known by where they are: a hash of file and row number, folds and a sample drawn by it.
+
+The hash makes folds and samples that do not depend on the order of reading, nor on how many
+processes read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# Rows kept to judge and to measure by: more measure no better.
+SAMPLE_ROWS = 20_000
+_ROW_BITS = 40
+
+
+def row_places(part: int, rows: np.ndarray) -> np.ndarray:
+    """Rows of a file as one number each, unique in the whole table, (m,) int64."""
+    return (np.int64(part) << np.int64(_ROW_BITS)) + rows.astype(np.int64)
+
+
+def split_places(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The files and the rows in them of :func:`row_places`."""
+    return places >> _ROW_BITS, places & ((1 << _ROW_BITS) - 1)
+
+
+def hashed(places: np.ndarray, salt: int) -> np.ndarray:
+    """Numbers that look random, the same for the same row and salt: (m,) uint64 (SplitMix64).
+
+    Examples
+    --------
+    >>> drawn = hashed(np.arange(1000), salt=1)
+    >>> len(np.unique(drawn)), 450 < (drawn % np.uint64(2)).sum() < 550
+    (1000, True)
+    """
+    # Arithmetic modulo 2^64 is meant.
+    with np.errstate(over="ignore"):
+        z = places.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15 + 1) % 2**64)
+        z *= np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed: np.ndarray = z ^ (z >> np.uint64(31))
+    return mixed
+
+
+def hashed_folds(places: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
+    """The fold of each row, (m,) int64.
+
+    Examples
+    --------
+    >>> np.bincount(hashed_folds(np.arange(8000), 4, seed=0)).min() > 1900
+    True
+    """
+    return (hashed(places, seed + 2) % np.uint64(n_folds)).astype(np.int64)
+
+
+class RowSample:
+    """A uniform sample of the rows of a table, of bounded size: those of the least hash.
+
+    Attributes
+    ----------
+    size : int
+        Most rows kept.
+    places : ndarray (m,) of int64
+        Where they are, ascending; see :func:`row_places`.
+    rows : pyarrow.Table or None
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> sample = RowSample(2)
+    >>> sample.add(pyarrow.record_batch({"a": [0, 1, 2, 3]}), np.arange(4))
+    >>> len(sample.rows), bool((sample.rows["a"].to_numpy() == sample.places).all())
+    (2, True)
+    """
+
+    def __init__(self, size: int = SAMPLE_ROWS) -> None:
+        self.size = size
+        self._places = np.empty(0, dtype=np.int64)
+        self._kept: Any = None
+        self._limit = np.uint64(2**64 - 1)
+
+    def add(self, batch: Any, places: np.ndarray) -> None:
+        """Offer rows: a record batch, and where each of its rows is."""
+        import pyarrow
+
+        chosen = np.flatnonzero(hashed(places, 1) <= self._limit)
+        if len(chosen) == 0:
+            return
+        table = pyarrow.Table.from_batches([batch.take(pyarrow.array(chosen))])
+        self._join(table, places[chosen])
+        # Thinned now and then, not for every row.
+        if len(self._places) > 2 * self.size:
+            self._thin()
+
+    def merge(self, other: RowSample) -> RowSample:
+        """The sample of the rows of both tables, as if one had been offered all of them."""
+        merged = RowSample(self.size)
+        for one in (self, other):
+            if one._kept is not None:
+                merged._join(one._kept, one._places)
+        merged._thin()
+        return merged
+
+    @property
+    def places(self) -> np.ndarray:
+        self._thin()
+        return self._places
+
+    @property
+    def rows(self) -> Any:
+        self._thin()
+        return self._kept
+
+    def _join(self, table: Any, places: np.ndarray) -> None:
+        import pyarrow
+
+        if self._kept is not None:
+            table = pyarrow.concat_tables([self._kept, table], promote_options="permissive")
+        self._kept = table
+        self._places = np.concatenate([self._places, places])
+
+    def _thin(self) -> None:
+        drawn = hashed(self._places, 1)
+        order = np.argsort(self._places, kind="stable")
+        if len(drawn) > self.size:
+            least = np.argpartition(drawn, self.size - 1)[: self.size]
+            self._limit = drawn[least].max()
+            order = least[np.argsort(self._places[least], kind="stable")]
+        if len(order) < len(drawn) or (np.diff(self._places) < 0).any():
+            # Joined into one piece, so that what is left out is freed.
+            self._kept = self._kept.take(order).combine_chunks()
+            self._places = self._places[order]
