@@ -52,26 +52,27 @@ def fit(
     categorical: Categorical = None,
     jobs: Jobs = 1,
     encoding: Encoding = "utf-8",
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Read a Parquet or Arrow file piece by piece."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table, judge it by rows it did not learn from, and write both down.
+
+    A folder, a quoted pattern such as 'rows/*.parquet', or a Parquet file above 1 GB is streamed:
+    it need not fit in memory.
 
     Example: nrs fit churn.csv --target churned --drop customer_id
     """
     if preset not in _PRESETS:
         raise ValueError(f"--preset must be {', '.join(_PRESETS)}, however: {preset!r}")
     model_path, page_path = _outputs(source, out)
-    from nrs.tabular.fit_file import fit_table, read_labelled
+    from nrs.tabular.fit_file import fit_table
 
-    table = read_labelled(
-        source,
-        target,
-        task=task,
-        drop=drop or [],
-        categorical=categorical or [],
-        encoding=encoding,
-    )
+    columns = {"drop": drop or [], "categorical": categorical or []}
+    table = _read(source, target, task, columns, encoding, stream)
     talks = not (quiet or as_json)
     if talks:
         _print_schema(table)
@@ -108,12 +109,25 @@ def fit(
         typer.echo("wrote " + " and ".join(written))
 
 
+def _read(
+    source: str, target: str, task: str, columns: dict[str, Any], encoding: str, stream: bool
+) -> LabelledTable:
+    from nrs.tabular.fit_file import read_labelled
+    from nrs.tabular.fit_parts import is_streamed, survey_parts
+
+    if stream or is_streamed(source):
+        return survey_parts(source, target, task=task, **columns)
+    return read_labelled(source, target, task=task, encoding=encoding, **columns)
+
+
 def _outputs(source: str, out: Path | None) -> tuple[Path, Path]:
     if out is None:
         if source == "-":
             raise ValueError("a model of standard input must be given a name; add --out NAME")
-        # churn.csv.gz becomes churn.safetensors, beside where one is.
-        out = Path(Path(source).name.split(".")[0] or "model")
+        # churn.csv.gz becomes churn.safetensors, beside where one is; rows/*.parquet becomes rows.
+        steps = [step.split(".")[0] for step in source.split("/")]
+        named = [step for step in steps if step and not set(step) & set("*?[:")]
+        out = Path(named[-1] if named else "model")
     path = out if out.suffix == ".safetensors" else out.with_name(out.name + ".safetensors")
     if not path.parent.is_dir():
         raise FileNotFoundError(
@@ -138,14 +152,13 @@ def _facts(fitted: Any, written: list[str]) -> dict[str, Any]:
 
 
 def _print_schema(table: LabelledTable) -> None:
-    import numpy as np
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console()
     n_columns = len(table.columns)
-    typer.echo(f"{table.source}: {len(table.truth):,} rows, {n_columns} columns and the target")
+    typer.echo(f"{table.source}: {table.n_rows:,} rows, {n_columns} columns and the target")
     grid = Table("column", "kind", "values", box=None, header_style="bold", pad_edge=False)
     grid.add_column("missing", justify="right")
     for one in table.columns[:_MOST_SHOWN]:
@@ -154,13 +167,7 @@ def _print_schema(table: LabelledTable) -> None:
     console.print(grid)
     if n_columns > _MOST_SHOWN:
         typer.echo(f"… and {n_columns - _MOST_SHOWN} more columns")
-    if table.task == "classification":
-        labels, counts = np.unique(table.truth, return_counts=True)
-        shown = ", ".join(f"{a} ({n:,})" for a, n in zip(labels[:6], counts[:6], strict=True))
-        detail = f"{len(labels)} classes: {shown}" + (", …" if len(labels) > 6 else "")
-    else:
-        detail = f"from {table.truth.min():g} to {table.truth.max():g}"
-    typer.echo(f"target {table.target}: {table.task}, {detail} ({table.why})")
+    typer.echo(f"target {table.target}: {table.task}, {table.target_values()} ({table.why})")
     if table.unlabelled:
         typer.echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
     alike = [one.name for one in table.columns if one.is_identifier]

@@ -14,7 +14,8 @@ Labelled = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="CSV, Parquet, Arrow or JSON lines, packed or not; - for standard input.",
+        help="CSV, Parquet, Arrow or JSON lines, packed or not; - for standard input; a folder "
+        "or a quoted pattern for parts.",
         show_default=False,
     ),
 ]

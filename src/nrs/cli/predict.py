@@ -27,7 +27,8 @@ def predict(
         str,
         typer.Argument(
             metavar="INPUT",
-            help="A table (- for standard input), a picture or folder of them, a mesh or cloud.",
+            help="A table (- for standard input; a folder or a quoted pattern for parts), a "
+            "picture or folder of them, a mesh or cloud.",
             show_default=False,
         ),
     ],
@@ -81,23 +82,25 @@ def check_files(*paths: str | Path) -> None:
     ------
     FileNotFoundError
     """
+    from nrs.datasets.parts import is_parts
+
     for path in paths:
-        if str(path) != "-" and not Path(path).exists():
+        if str(path) != "-" and not Path(path).exists() and not is_parts(str(path)):
             raise FileNotFoundError(f"{path} must exist, however: it does not; check the name")
 
 
 def _predict_table(
     model: Path, source: str, output: Path | None, jobs: int, as_json: bool, **options: Any
 ) -> None:
-    from nrs.datasets.table_output import TableWriter, output_format, write_table_file
-    from nrs.tabular.predict import load_model, predict_chunks
+    from nrs.datasets.table_output import TableWriter, output_format
+    from nrs.tabular.predict import load_model, predict_chunks, write_predictions
 
     if output is not None:
         output_format(output)
     fitted = load_model(model)
     fitted.n_jobs = jobs
-    chunks = predict_chunks(fitted, source, **options)
     if output is None:
+        chunks = predict_chunks(fitted, source, **options)
         # The first chunk is read before anything is printed.
         first = next(chunks)
         stdout = typer.get_binary_stream("stdout")
@@ -106,11 +109,7 @@ def _predict_table(
             for chunk in chunks:
                 writer.write(chunk)
         return
-    n_rows = 0
-    with write_table_file(output) as writer:
-        for chunk in chunks:
-            writer.write(chunk)
-            n_rows += chunk.num_rows
+    n_rows = write_predictions(fitted, source, output, **options)
     if as_json:
         echo_json({"rows": n_rows, "wrote": str(output)})
     else:

@@ -111,11 +111,6 @@ class Table:
             self.columns = [name for name in known if name != target]
         else:
             self.columns = [name for name in columns if name != target]
-        if not self.columns:
-            raise TableFileError(
-                f"{self.parts[0].path} must have columns beside the target, however: none is "
-                "left; name other columns"
-            )
         self.kinds = self._check_schemas(strictly=columns is None)
         self.groups = [
             Group(place, number, int(first), rows)
@@ -141,24 +136,31 @@ class Table:
         """The columns and the target, if there is one."""
         return [*self.columns, *([] if self.target is None else [self.target])]
 
+    def select(self, columns: Sequence[str]) -> Table:
+        """The same files and target, read for other columns.
+
+        Raises
+        ------
+        TableFileError
+            If a part does not have them, or none is named.
+        """
+        other = copy.copy(self)
+        other.columns = [name for name in columns if name != self.target]
+        other.kinds = other._check_schemas(strictly=False)
+        return other
+
     def drop(self, columns: Sequence[str]) -> Table:
         """The same table without some of its columns.
 
         Raises
         ------
         TableFileError
-            If it does not have them.
+            If it does not have them, or none is left.
         """
         missing = [name for name in columns if name not in self.columns]
         if missing:
             raise missing_columns(self.parts[0].path, missing, self.columns)
-        other = copy.copy(self)
-        other.columns = [name for name in self.columns if name not in columns]
-        if not other.columns:
-            raise ValueError(
-                f"{self!r} must have columns beside the target, however: none is left; drop fewer"
-            )
-        return other
+        return self.select([name for name in self.columns if name not in columns])
 
     def chunks(
         self,
@@ -243,6 +245,11 @@ class Table:
         """The kind of each column, equal in all parts; refuses the first part that differs."""
         kinds: dict[str, str | None] = {}
         first = self.parts[0]
+        if not self.columns:
+            raise TableFileError(
+                f"{first.path} must have columns beside the target, however: none is left; name "
+                "other columns, or drop fewer"
+            )
         for part in self.parts:
             names = part.schema.names
             missing = [name for name in self.wanted if name not in names]

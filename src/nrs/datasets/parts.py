@@ -171,7 +171,9 @@ def read_group(
         said = " ".join(str(error).split())[:120]
         raise _changed(part, f"row group {group} cannot be read ({said})") from None
     if seen != part.rows[group]:
-        raise _changed(part, f"row group {group} has {seen:,} rows in place of {part.rows[group]:,}")
+        raise _changed(
+            part, f"row group {group} has {seen:,} rows in place of {part.rows[group]:,}"
+        )
 
 
 def _refused(path: str, found: str) -> TableFileError:

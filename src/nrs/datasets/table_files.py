@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from nrs.datasets.large_table import Table
+from nrs.datasets.parts import is_parts
 from nrs.datasets.table_file_errors import (
     TableFileError,
     check_names,
@@ -112,7 +114,7 @@ def read_table_file(
 
 
 def stream_table_file(
-    source: str | os.PathLike[str],
+    source: Any,
     columns: Mapping[str, str],
     *,
     also: Sequence[str] = (),
@@ -123,8 +125,9 @@ def stream_table_file(
 
     Parameters
     ----------
-    source : path, or "-" for standard input
-        As for `read_table_file`.
+    source : path, "-" for standard input, or parts
+        As for `read_table_file`; or a folder, a pattern, a list of Parquet or Arrow files, or a
+        `Table` of them.
     columns : mapping of name to kind
         The columns to read, in this order, each "number", "boolean", "category", "date" or
         "duration": what the cells of a text file are read as. A file with types of its own keeps
@@ -158,6 +161,11 @@ def stream_table_file(
     """
     pyarrow = import_pyarrow()
     wanted = [*columns, *(name for name in also if name not in columns)]
+    if isinstance(source, Table) or is_parts(source):
+        parts = source.select(wanted) if isinstance(source, Table) else Table(source, None, wanted)
+        for chunk in parts.chunks(columns=wanted):
+            yield pyarrow.Table.from_batches([chunk.batch])
+        return
     with _opened(source) as opened, clear_errors(opened.name, opened.names):
         n_rows = 0
         for batch in _batches(opened, columns, wanted, encoding, chunk_bytes):
@@ -168,7 +176,7 @@ def stream_table_file(
             raise no_rows(opened.name)
 
 
-def column_names(source: str | os.PathLike[str], *, encoding: str = "utf-8") -> list[str]:
+def column_names(source: Any, *, encoding: str = "utf-8") -> list[str]:
     """Tell the columns of a table from its head; not for standard input, which would be used up.
 
     Raises
@@ -177,6 +185,8 @@ def column_names(source: str | os.PathLike[str], *, encoding: str = "utf-8") -> 
         As `read_table_file`.
     """
     import_pyarrow()
+    if isinstance(source, Table) or is_parts(source):
+        return list((source if isinstance(source, Table) else Table(source)).columns)
     with _opened(source) as opened, clear_errors(opened.name, opened.names):
         if opened.format in ("csv", "json lines"):
             names = opened.sniff(encoding).names

@@ -55,7 +55,7 @@ def draw_fit_report(fitted: FittedFile) -> Html:
         Html("") if judged is None else _wrong(fitted),
         _settings(model),
     )
-    what = f"{table.task.capitalize()} of {len(table.truth):,} rows of {table.source}"
+    what = f"{table.task.capitalize()} of {table.n_rows:,} rows of {table.source}"
     header = tag("header", tag("h1", f"Predicting {table.target}"), tag("p", what))
     return draw_document(f"Predicting {table.target}", header, main, "fit.css")
 

@@ -60,13 +60,11 @@ class Moments:
         unit = np.where(largest > 0, largest, 1.0)
         squares = a * (self.std / 2 / unit) ** 2 + b * (other.std / 2 / unit) ** 2
         std = 2 * unit * np.sqrt(squares + a * b * (apart / unit) ** 2)
-        empty = (self.seen == 0) | (other.seen == 0)
-        return Moments(
-            self.missing + other.missing,
-            seen,
-            np.where(empty, np.where(self.seen > 0, self.mean, other.mean), self.mean + 2 * b * apart),
-            np.where(empty, np.where(self.seen > 0, self.std, other.std), std),
-        )
+        mean = self.mean + 2 * b * apart
+        # Where one side has no values, the other is taken as it is.
+        for empty, known in ((self.seen == 0, other), (other.seen == 0, self)):
+            mean, std = np.where(empty, known.mean, mean), np.where(empty, known.std, std)
+        return Moments(self.missing + other.missing, seen, mean, std)
 
 
 def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:

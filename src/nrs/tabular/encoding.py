@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -83,6 +83,11 @@ class TableEncoder(BaseEstimator):
     (['x0', 'x0 (missing)', 'x1=red'], [0, 0, 1])
     """
 
+    kinds_: list[Kind]
+    _first: dict[int, int]
+    _sparse: SparseScaler | None
+    _encoders: dict[int, CategoryEncoder | DateEncoder]
+
     def __init__(
         self,
         categorical_features: Any = None,
@@ -129,8 +134,8 @@ class TableEncoder(BaseEstimator):
         self,
         names: list[str] | None,
         kinds: list[Kind],
-        numbers: dict[int, tuple[float, ...]],
-        encoders: dict[int, CategoryEncoder | DateEncoder],
+        numbers: Mapping[int, tuple[float, ...]],
+        encoders: Mapping[int, CategoryEncoder | DateEncoder],
     ) -> TableEncoder:
         """Fit from what was learned elsewhere, such as by one pass over a table in many files.
 
@@ -147,7 +152,7 @@ class TableEncoder(BaseEstimator):
         self._check_parameters()
         self._begin(len(kinds), names)
         self.kinds_ = list(kinds)
-        self._encoders = dict(encoders)
+        self._encoders = dict(sorted(encoders.items()))
         self._lay_out({index: (kinds[index], entry) for index, entry in numbers.items()})
         self._name_features()
         return self
@@ -163,12 +168,12 @@ class TableEncoder(BaseEstimator):
     def _begin(self, n_columns: int, names: list[str] | None) -> None:
         """Forget what was learned before."""
         self.n_features_in_ = n_columns
-        self.kinds_: list[Kind] = ["number"] * n_columns
+        self.kinds_ = ["number"] * n_columns
         self._names = None if names is None else list(names)
-        self._first: dict[int, int] = {}
-        self._sparse: SparseScaler | None = None
+        self._first = {}
+        self._sparse = None
         self._numbers = NumberBlock.of([])
-        self._encoders: dict[int, CategoryEncoder | DateEncoder] = {}
+        self._encoders = {}
 
     def _fit_columns(self, table: Table, rows: np.ndarray | None, declared: frozenset[int]) -> None:
         learned: dict[int, tuple[Kind, tuple[float, ...]]] = {}

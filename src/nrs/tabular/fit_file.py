@@ -62,6 +62,36 @@ class LabelledTable:
     categorical: list[str]
     unlabelled: int
 
+    @property
+    def n_rows(self) -> int:
+        """Rows that a model is fitted to."""
+        return len(self.truth)
+
+    @property
+    def fits_to(self) -> tuple[Any, ...]:
+        """What the fit of an estimator takes."""
+        return self.features, self.truth
+
+    def target_values(self) -> str:
+        """The values of the target in a few words."""
+        if self.task == "classification":
+            labels, counts = np.unique(self.truth, return_counts=True)
+            return counted_classes(labels.tolist(), counts.tolist())
+        return f"from {self.truth.min():g} to {self.truth.max():g}"
+
+
+def counted_classes(labels: Sequence[Any], counts: Sequence[int], most: int = 6) -> str:
+    """Classes with the rows of each.
+
+    Examples
+    --------
+    >>> counted_classes(["no", "yes"], [1540, 460])
+    '2 classes: no (1,540), yes (460)'
+    """
+    pairs = list(zip(labels, counts, strict=True))
+    shown = ", ".join(f"{label} ({count:,})" for label, count in pairs[:most])
+    return f"{len(pairs)} classes: {shown}" + (", …" if len(pairs) > most else "")
+
 
 @dataclass(frozen=True)
 class FittedFile:
@@ -159,14 +189,14 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
         model.fit(table.features.take(kept), table.truth[kept], **chooses)
         judged = judge(model, *held_out, "held-out rows", held)
     else:
-        model.fit(table.features, table.truth)
+        model.fit(*table.fits_to)
         judged = out_of_bag(model, table.truth)
     seconds = time.perf_counter() - begin
     model._about = {
         "target": table.target,
         "task": table.task,
         "source": Path(table.source).name,
-        "rows": len(table.truth),
+        "rows": table.n_rows,
         "judged_by": None if judged is None else judged.source,
         "scores": None if judged is None else judged.scores(),
         "seconds": round(seconds, 3),

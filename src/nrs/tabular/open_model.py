@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nrs.tabular.explain import Trees
@@ -48,6 +49,39 @@ class OpenModel:
         from nrs.tabular.explain import read_trees
 
         return read_trees(self, n)
+
+    def predict_file(
+        self,
+        source: Any,
+        output: str | os.PathLike[str],
+        *,
+        probabilities: bool = False,
+        interval: float | None = None,
+        keep: Sequence[str] = (),
+    ) -> int:
+        """Predict a table chunk by chunk into a file, for tables larger than memory.
+
+        Parameters
+        ----------
+        source : :class:`nrs.Table`, or path of a table file, a folder or a pattern of its parts
+        output : path
+            ``.parquet``, ``.arrow``, ``.csv`` or ``.jsonl``; there whole or not at all.
+        probabilities : bool, default=False
+            The probability of each class too.
+        interval : float, optional
+            Of a number, the interval that holds it this often too, such as 0.9.
+        keep : sequence of str
+            Columns to hand through, such as an identifier.
+
+        Returns
+        -------
+        int
+            Rows written.
+        """
+        from nrs.tabular.predict import write_predictions
+
+        options = {"probabilities": probabilities, "interval": interval, "keep": list(keep)}
+        return write_predictions(self, source, output, **options)
 
     def to_torch(self, *, preprocessing: bool = False) -> TableModule:
         """Copy the model as a plain module, with every normalisation folded.

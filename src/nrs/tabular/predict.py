@@ -10,6 +10,7 @@ import numpy as np
 
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import column_names, stream_table_file
+from nrs.datasets.table_output import write_table_file
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.judged import Judged, judge
 from nrs.tabular.regressor import NRSRegressor
@@ -37,7 +38,7 @@ def load_model(path: str | os.PathLike[str]) -> NRSClassifier | NRSRegressor:
 
 def predict_chunks(
     model: Any,
-    source: str | os.PathLike[str],
+    source: Any,
     *,
     probabilities: bool = False,
     interval: float | None = None,
@@ -51,7 +52,7 @@ def predict_chunks(
     Parameters
     ----------
     model : a fitted estimator
-    source : path, or "-" for standard input
+    source : path, "-" for standard input, parts, or :class:`nrs.Table`
         See :func:`nrs.datasets.table_files.stream_table_file`.
     probabilities : bool
         Give the probability of each class too.
@@ -104,8 +105,37 @@ def predict_chunks(
         yield pyarrow.table(found)
 
 
+def write_predictions(
+    model: Any, source: Any, output: str | os.PathLike[str], **options: Any
+) -> int:
+    """Predict the rows of a table and write the predictions to a file, with bounded memory.
+
+    Parameters
+    ----------
+    output : path
+        Its name decides the format, such as ``.parquet``; it is there whole or not at all.
+    options : those of :func:`predict_chunks`
+
+    Returns
+    -------
+    int
+        Rows written.
+
+    Raises
+    ------
+    ValueError, OSError
+        As :func:`predict_chunks` and :func:`nrs.datasets.table_output.write_table_file`.
+    """
+    n_rows = 0
+    with write_table_file(output) as writer:
+        for chunk in predict_chunks(model, source, **options):
+            writer.write(chunk)
+            n_rows += chunk.num_rows
+    return n_rows
+
+
 def judge_file(
-    model: Any, source: str | os.PathLike[str], target: str, *, encoding: str = "utf-8"
+    model: Any, source: Any, target: str, *, encoding: str = "utf-8"
 ) -> tuple[Judged, int]:
     """Predict a labelled table and set the predictions beside the truth.
 
@@ -131,7 +161,7 @@ def judge_file(
         if len(rows):
             truth = _truth(model, part.column(target), str(source))
             X = _features(model, part, list(columns), source)
-            parts.append(judge(model, X, truth, os.path.basename(source), at + rows))
+            parts.append(judge(model, X, truth, os.path.basename(str(source)), at + rows))
         at += chunk.num_rows
         n_known += len(rows)
     if not parts:
@@ -142,7 +172,7 @@ def judge_file(
     return _joined(parts), at - n_known
 
 
-def read_rows(model: Any, source: str | os.PathLike[str], most: int = 20_000) -> Any:
+def read_rows(model: Any, source: Any, most: int = 20_000) -> Any:
     """The first rows of a table file as the model reads them: a ``pyarrow.Table``."""
     import pyarrow
 
@@ -189,12 +219,12 @@ def _truth(model: Any, column: Any, source: str) -> np.ndarray:
     raise ValueError(f"{source} can be judged for one target only; use the model in Python")
 
 
-def _columns(model: Any, source: str | os.PathLike[str], encoding: str) -> dict[str, str]:
+def _columns(model: Any, source: Any, encoding: str) -> dict[str, str]:
     """The columns that the model reads, and their kinds."""
     kinds = model.encoder_.kinds_
     if hasattr(model, "feature_names_in_"):
         return dict(zip(model.feature_names_in_.tolist(), kinds, strict=True))
-    if os.fspath(source) == "-":
+    if str(source) == "-":
         raise ValueError(
             "a model of columns without names needs a file, however: standard input; save it first"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -68,12 +69,7 @@ def _summary(name: str, column: Column) -> ColumnSummary:
     elif column.kind == "category":
         counts = np.bincount(present, minlength=len(column.levels))
         n_values = int((counts > 0).sum())
-        if n_values == len(present) > MOST_CLASSES:
-            values = "all different"
-        else:
-            most = np.argsort(-counts, kind="stable")[: min(4, n_values)]
-            values = ", ".join(column.levels[place] for place in most)
-            values += f" and {n_values - 4} more" if n_values > 4 else ""
+        values = level_summary(column.levels, counts)
     elif column.kind == "date":
         low, high = present.min(), present.max()
         values = f"{np.datetime_as_string(low, 'D')} … {np.datetime_as_string(high, 'D')}"
@@ -82,6 +78,22 @@ def _summary(name: str, column: Column) -> ColumnSummary:
     else:
         values = f"{present.min():.6g} … {present.max():.6g}"
     return ColumnSummary(name, column.kind, values, n_values, n_missing)
+
+
+def level_summary(levels: Sequence[str], counts: np.ndarray) -> str:
+    """The most frequent of the levels, by the rows of each.
+
+    Examples
+    --------
+    >>> level_summary(["a", "b", "c"], np.array([1, 5, 0]))
+    'b, a'
+    """
+    n_values = int((counts > 0).sum())
+    if n_values == counts.sum() > MOST_CLASSES:
+        return "all different"
+    most = np.argsort(-counts, kind="stable")[: min(4, n_values)]
+    values = ", ".join(levels[place] for place in most)
+    return values + (f" and {n_values - 4} more" if n_values > 4 else "")
 
 
 def guess_task(column: Any) -> tuple[Task, str]:

@@ -119,7 +119,7 @@ class QuantileSketch:
     def _note(self, values: np.ndarray) -> None:
         """Keep the different values while there are few."""
         # Most columns have many, which few of their values show.
-        for part in (values[:MOST_DISTINCT * 4], values):
+        for part in (values[: MOST_DISTINCT * 4], values):
             if self.distinct is not None:
                 together = np.union1d(self.distinct, part)
                 self.distinct = together if len(together) <= MOST_DISTINCT else None
@@ -127,7 +127,7 @@ class QuantileSketch:
     def _carry(self, level: int, values: np.ndarray) -> None:
         """Put a thinned block into its level, as a carry moves through a binary number."""
         while True:
-            if level == len(self._levels):
+            while level >= len(self._levels):
                 self._levels.append(None)
                 self._kept.append(0)
             there = self._levels[level]

@@ -166,25 +166,27 @@ class StreamedBatches:
         """The rows of a pass in random order; with several processes again and again."""
         # All processes draw the same order of groups; each shuffles its own rows.
         drawn, own = (np.random.default_rng(one) for one in (seed, _of_rank(seed, self.rank)))
-        everything = np.arange(len(self.table.groups))
+        groups = np.arange(len(self.table.groups))
         capacity = max(self.batch_size, min(self.buffer_rows, BUFFER_CELLS // self.width))
         if self.n_rows <= capacity:
-            yield from self._from_memory(everything, own)
+            yield from self._from_memory(groups[self.rank :: self.size], own)
             return
         buffer = ShuffleBuffer(capacity, own)
+        groups = drawn.permutation(groups)[self.rank :: self.size]
         while True:
             n_read = 0
-            for block in self._encoded(drawn.permutation(everything)):
+            for block in self._encoded(groups):
                 n_read += len(block[0])
                 yield from buffer.exchange(block)
             if self.size == 1 or n_read == 0:
                 break
+            groups = own.permutation(groups)
         yield from buffer.rest(self._chunk_rows())
 
-    def _from_memory(self, order: np.ndarray, rng: np.random.Generator) -> Iterator[Block]:
+    def _from_memory(self, groups: np.ndarray, rng: np.random.Generator) -> Iterator[Block]:
         """A table that the buffer holds as a whole is read once."""
         if self._held is None:
-            self._held = _joined(list(self._encoded(order)))
+            self._held = _joined(list(self._encoded(groups)))
         n_held = len(self._held[0])
         while n_held:
             for places in torch.from_numpy(rng.permutation(n_held)).split(self._chunk_rows()):
@@ -192,14 +194,14 @@ class StreamedBatches:
             if self.size == 1:
                 return
 
-    def _encoded(self, order: np.ndarray) -> Iterator[Block]:
-        """The rows of this process's share of the row groups in an order, encoded."""
-        groups = [self.table.groups[place] for place in order[self.rank :: self.size].tolist()]
+    def _encoded(self, places: np.ndarray) -> Iterator[Block]:
+        """The rows of some row groups, encoded."""
+        groups = [self.table.groups[place] for place in places.tolist()]
         for chunk in self.table.chunks(groups, rows=self._chunk_rows(), at_once=GROUPS_AT_ONCE):
-            batch, places = labelled_rows(chunk, str(self.table.target))
-            if len(places):
+            batch, rows = labelled_rows(chunk, str(self.table.target))
+            if len(rows):
                 with self.table.naming(chunk):
-                    block = self.encode(batch, places)
+                    block = self.encode(batch, rows)
                 yield block
 
     def _chunk_rows(self) -> int:
