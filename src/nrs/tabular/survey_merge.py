@@ -11,19 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from nrs.datasets.large_table import Table
 from nrs.tabular.column_encoders import Moments
 from nrs.tabular.sketch import QuantileSketch
-from nrs.tabular.survey import Levels, Survey
-from nrs.training.processes import Processes
+from nrs.tabular.survey import Levels, Survey, survey_table
+from nrs.training.processes import present
 
 
-def merge_surveys(survey: Survey, group: Processes) -> Survey:
-    """What all processes have learned of a table, the same in each.
-
-    Parameters
-    ----------
-    survey : of the row groups that this process has read.
-    """
+def survey_together(table: Table, categorical_features: Any = None) -> Survey:
+    """:func:`nrs.tabular.survey.survey_table` by all processes present, each reading its share."""
+    group = present()
+    survey = survey_table(table, categorical_features, shard=(group.rank, group.size))
     if group.size == 1:
         return survey
     content = torch.frombuffer(bytearray(pack_survey(survey)), dtype=torch.uint8)

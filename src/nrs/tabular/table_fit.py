@@ -22,8 +22,8 @@ from nrs.tabular.frames import read_table
 from nrs.tabular.row_sample import hashed_folds
 from nrs.tabular.runtime import checksum, draw_seed, pick_device
 from nrs.tabular.stream import Block, StreamedBatches
-from nrs.tabular.survey import MOST_LABELS, Survey, survey_table
-from nrs.tabular.survey_merge import merge_surveys
+from nrs.tabular.survey import MOST_LABELS, Survey
+from nrs.tabular.survey_merge import survey_together
 from nrs.tabular.targets import ClassTarget, RegressionTarget
 from nrs.training.processes import ALONE, Processes, present
 
@@ -154,9 +154,7 @@ def prepare_table(
     if isinstance(X, Surveyed):
         survey = X.survey
     else:
-        shard = group.rank, group.size
-        survey = survey_table(table, estimator.categorical_features, shard=shard)
-        survey = merge_surveys(survey, group)
+        survey = survey_together(table, estimator.categorical_features)
     if survey.n_rows < 2:
         raise ValueError(
             f"at least two rows with a value of {survey.target!r} are needed, however: "
