@@ -31,6 +31,7 @@ format: setup
 figures: setup
 	$(RUN)/python docs/figures/method.py
 	$(RUN)/python docs/figures/explain.py
+	$(RUN)/python docs/figures/planning.py
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
