@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +16,13 @@ from nrs import NRSClassifier, NRSRegressor
 from nrs.core.norm import BatchNormReLU, ReducedBatchNormReLU
 from nrs.tabular.bins import PiecewiseLinear
 from nrs.tabular.forest import ForestNetwork
+from nrs.tabular.forest_fit import forest_loss
 from nrs.tabular.forest_parts import take_members
+from nrs.tabular.targets import ClassTarget
 from nrs.tabular.workers import WorkerError
 from nrs.training import Callback, DivergenceError
+from nrs.training.precision import lowered_forward
+from nrs.training.processes import ALONE
 
 TINY = {"preset": "fast", "n_mul": 2, "hidden": 16, "random_state": 0, "verbose": 0}
 
@@ -139,6 +144,50 @@ def test_reduced_statistics_of_one_process_are_its_own():
         found.append((output.detach(), mean, variance, *gradients))
     for plain, reduced in zip(*found, strict=True):
         torch.testing.assert_close(plain, reduced, rtol=1e-4, atol=1e-4)
+
+
+def test_a_forest_trains_on_the_meta_device():
+    """What a GPU would run: shapes and types, no numbers."""
+    index = torch.randint(0, 11, (4, 16, 4))
+    bins = PiecewiseLinear.between([(0, [-1.0, 0.0, 1.0])])
+    network = ForestNetwork(9, 3, index, bins, hidden=(16, 16), dropout=0.1).to("meta")
+    device = torch.device("meta")
+    y, folds = (torch.zeros(32, dtype=torch.int64, device=device) for _ in range(2))
+    weights = torch.ones(32, device=device)
+    target = ClassTarget(np.arange(3))
+    two = SimpleNamespace(divides_rows=True, size=2, total=torch.clone)
+    for group in (ALONE, two):
+        network.group = group
+        optimizer = torch.optim.AdamW(network.parameters())
+        loss = forest_loss(
+            network, (torch.randn(32, 9, device=device), y, weights, folds), target, 8
+        )
+        assert loss.device == device
+        loss.backward()
+        optimizer.step()
+        assert {p.grad.device for p in network.parameters()} == {device}
+    outputs = network.eval().fold()(torch.randn(5, 9, device=device))
+    assert (outputs.shape, outputs.dtype, outputs.device) == ((5, 3), torch.float32, device)
+
+
+def test_lower_precision_is_of_the_products_alone():
+    index = torch.randint(0, 10, (4, 16, 4))
+    network = ForestNetwork(9, 3, index, PiecewiseLinear.between([]), hidden=(16,), dropout=0.1)
+    two = SimpleNamespace(divides_rows=True, size=2, total=torch.clone)
+    seen = []
+    network.drop.register_forward_pre_hook(lambda _, given: seen.append(given[0].dtype))
+    with lowered_forward(network, torch.bfloat16, torch.device("cpu")):
+        for group in (ALONE, two):
+            network.group = group
+            outputs = network.members(torch.randn(32, 9))
+            outputs.square().mean().backward()
+            assert outputs.dtype == torch.float32
+    assert torch.bfloat16 in seen
+    assert {tensor.dtype for tensor in network.state_dict().values()} <= {
+        torch.float32,
+        torch.int64,
+    }
+    assert network.norm.running_mean.isfinite().all()
 
 
 # Workers that fit() starts itself.

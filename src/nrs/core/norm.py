@@ -179,8 +179,9 @@ def normalise_together(
     assert norm.momentum is not None
     assert norm.running_mean is not None
     assert norm.running_var is not None
+    # Under autocast activations may come in a lower precision.
     output, mean, variance, count = ReducedBatchNormReLU.apply(
-        h, norm.weight, norm.bias, norm.eps, total
+        h.to(norm.weight.dtype), norm.weight, norm.bias, norm.eps, total
     )
     with torch.no_grad():
         unbiased = (count / (count - 1)).to(variance.dtype)

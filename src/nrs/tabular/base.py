@@ -56,7 +56,8 @@ PREDICT_ROWS = 32
 MOST_VALIDATION_ROWS = 20_000
 # Constructor arguments that are not written into a model file: they belong to one process.
 _NOT_SAVED = (
-    "callbacks", "checkpoint", "verbose", "device", "n_jobs", "n_workers", "divide", "random_state",
+    "callbacks", "checkpoint", "verbose", "device", "n_jobs", "n_workers", "divide", "precision",
+    "random_state",
 )  # fmt: skip
 
 
@@ -105,6 +106,7 @@ class TableEstimator(BaseEstimator):
         n_workers: int = 1,
         divide: str = "rows",
         device: str = "auto",
+        precision: str = "float32",
         verbose: int = 1,
         callbacks: Any = None,
         checkpoint: Any = None,
@@ -131,6 +133,7 @@ class TableEstimator(BaseEstimator):
         self.n_workers = n_workers
         self.divide = divide
         self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.callbacks = callbacks
         self.checkpoint = checkpoint
@@ -482,6 +485,7 @@ class TableEstimator(BaseEstimator):
             warmup=recipe.warmup,
             clip_norm=recipe.clip_norm,
             ema=recipe.ema,
+            precision=self.precision,
             patience=None if validation is None else recipe.patience,
         )
 

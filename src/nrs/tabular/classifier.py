@@ -64,6 +64,9 @@ class NRSClassifier(TableClassifier, ForestEstimator):
         then are those of one process bit by bit.
     device : str
         "auto" (a GPU where there is one), "cpu", "cuda", …
+    precision : {"float32", "bf16", "auto"}
+        Of the products in training: "bf16" is bfloat16 by autocast, "auto" that on a GPU which has
+        it. Weights, statistics and losses stay in float32, and so do predictions.
     verbose : int
         0 silence, 1 a progress bar on a terminal, 2 also log lines elsewhere.
     callbacks : list of :class:`nrs.training.Callback`, optional
@@ -119,6 +122,7 @@ class NRSClassifier(TableClassifier, ForestEstimator):
         n_workers: int = 1,
         divide: str = "rows",
         device: str = "auto",
+        precision: str = "float32",
         verbose: int = 1,
         callbacks: Any = None,
         checkpoint: Any = None,
@@ -146,6 +150,7 @@ class NRSClassifier(TableClassifier, ForestEstimator):
             n_workers=n_workers,
             divide=divide,
             device=device,
+            precision=precision,
             verbose=verbose,
             callbacks=callbacks,
             checkpoint=checkpoint,

@@ -50,6 +50,7 @@ class ForestNetwork(nn.Module):
 
     index: Tensor
     temperature: Tensor
+    training_forward = "members"
     # The processes that share the rows of a batch, while they train.
     group: Processes = ALONE
     # Of a part of a forest: the number of its first member.

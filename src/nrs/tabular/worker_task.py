@@ -40,6 +40,7 @@ def write_task(folder: Path, model: Any, rows: Any, validation: Any, seed: int) 
         "estimator": next(known).__name__,
         "divide": model.divide,
         "n_jobs": model.n_jobs,
+        "precision": model.precision,
         "checkpoint": None if model.checkpoint is None else os.fspath(model.checkpoint),
         "random_state": int(seed),
         "recipe": recipe,
@@ -63,6 +64,7 @@ def read_task(folder: Path) -> tuple[Any, Any, Any, int]:
     model = cls(
         divide=facts["divide"],
         n_jobs=facts["n_jobs"],
+        precision=facts["precision"],
         checkpoint=facts["checkpoint"],
         random_state=facts["random_state"],
         verbose=0,
