@@ -1,5 +1,6 @@
 """One pass over files learns what a fit in memory learns, and passes merge into one."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_however_rows_are_cut_the_merged_survey_is_the_same(rows, cuts):
     one = surveyed(0, len(rows))
     edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     merged = surveyed(0, 0)
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in itertools.pairwise(edges):
         merged = merged.merge(surveyed(start, stop))
     assert merged.n_rows == one.n_rows
     assert merged.labels == one.labels
@@ -196,3 +197,20 @@ def test_folds_are_even_and_belong_to_the_row():
     assert np.bincount(folds).min() > 1800
     assert np.array_equal(hashed_folds(places[777:900], 8, seed=3), folds[777:900])
     assert not np.array_equal(hashed_folds(places, 8, seed=4), folds)
+
+
+def test_parts_may_hold_the_same_values_in_other_types(tmp_path):
+    numbers, texts = np.arange(8), ["x", "y", "z", "x"] * 2
+    types = [
+        (pyarrow.int32(), pyarrow.string()),
+        (pyarrow.float64(), pyarrow.large_string()),
+        (pyarrow.null(), pyarrow.dictionary(pyarrow.int8(), pyarrow.string())),
+    ]
+    for k, (number, text) in enumerate(types):
+        a = pyarrow.nulls(8) if number == pyarrow.null() else pyarrow.array(numbers, number)
+        rows = {"a": a, "c": pyarrow.array(texts).cast(text), "y": [k, 5] * 4}
+        parquet.write_table(pyarrow.table(rows), tmp_path / f"{k}.parquet", row_group_size=3)
+    survey = survey_table(nrs.Table(tmp_path, "y"))
+    assert survey.levels[1].counts == {"x": 12, "y": 6, "z": 6}
+    assert survey.column_moments(0)[:3] == (8.0, 16.0, 3.5)
+    assert survey.sample.rows.num_rows == 24

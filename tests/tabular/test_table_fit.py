@@ -121,7 +121,7 @@ def test_classes_may_weigh(labelled, columns):
     assert chosen[0] > chosen[1]
 
 
-class _Killed(Exception):
+class _KilledError(Exception):
     pass
 
 
@@ -131,7 +131,7 @@ class _Kill(Callback):
 
     def on_epoch_begin(self, state):
         if state.epoch == self.epoch:
-            raise _Killed
+            raise _KilledError
 
 
 def _same(one, other):
@@ -143,7 +143,7 @@ def test_a_killed_fit_goes_on_with_the_same_bits(labelled, columns, tmp_path, mo
     monkeypatch.setattr(stream, "BUFFER_CELLS", 20_000)
     table = nrs.Table(labelled[0], "target", columns=columns)
     unbroken = NRSClassifier(**QUICK).fit(table)
-    with pytest.raises(_Killed):
+    with pytest.raises(_KilledError):
         NRSClassifier(**QUICK, checkpoint=tmp_path, callbacks=[_Kill(2)]).fit(table)
     resumed = NRSClassifier(**QUICK, checkpoint=tmp_path).fit(table)
     assert _same(unbroken, resumed)
@@ -167,7 +167,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_model(labelled, columns, tmp
         synced(descriptor)
 
     monkeypatch.setattr(atomic.os, "fsync", full)
-    with pytest.raises(OSError, match="epoch 2 could not be written.*make room and run again"):
+    with pytest.raises(OSError, match=r"epoch 2 could not be written.*make room and run again"):
         model.fit(table)
     monkeypatch.setattr(atomic.os, "fsync", synced)
     assert not list((tmp_path / "checkpoint").glob("*.tmp-*"))
@@ -192,13 +192,13 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_model(labelled, columns, tmp
 def test_what_does_not_go_with_a_table(labelled, columns, caplog):
     table = nrs.Table(labelled[0], "target", columns=columns)
     model = NRSClassifier(**QUICK)
-    with pytest.raises(ValueError, match="y must be left out.*'target'"):
+    with pytest.raises(ValueError, match=r"y must be left out.*'target'"):
         model.fit(table, np.zeros(1200))
     with pytest.raises(ValueError, match="sample_weight must be left out"):
         model.fit(table, sample_weight=np.ones(1200))
     with pytest.raises(ValueError, match="groups must be left out"):
         model.fit(table, groups=np.ones(1200))
-    with pytest.raises(ValueError, match="preset='single'.*use preset='default'"):
+    with pytest.raises(ValueError, match=r"preset='single'.*use preset='default'"):
         NRSClassifier(preset="single").fit(table)
     with pytest.raises(ValueError, match="use NRSClassifier"):
         NRSRegressor().fit(table)

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Encoding, Labelled, Model, echo_json, score_line
+from nrs.cli.options import AsJson, Encoding, LabelledParts, Model, echo_json, score_line
 
 
 @refusals
 def evaluate(
     model: Model,
-    source: Labelled,
+    source: LabelledParts,
     target: Annotated[
         str | None,
         typer.Option("--target", "-t", help="The column with the truth; else the fit's target."),

@@ -14,7 +14,7 @@ from nrs.cli.options import (
     Drop,
     Encoding,
     Jobs,
-    Labelled,
+    LabelledParts,
     Seed,
     Target,
     Task,
@@ -33,7 +33,7 @@ _MOST_SHOWN = 30
 
 @refusals
 def fit(
-    source: Labelled,
+    source: LabelledParts,
     target: Target,
     task: Task = "auto",
     preset: Annotated[
@@ -145,8 +145,8 @@ def _outputs(source: str, out: Path | None) -> tuple[Path, Path]:
         if source == "-":
             raise ValueError("a model of standard input must be given a name; add --out NAME")
         # churn.csv.gz becomes churn.safetensors, beside where one is; rows/*.parquet becomes rows.
-        steps = [step.split(".")[0] for step in source.split("/")]
-        named = [step for step in steps if step and not set(step) & set("*?[:")]
+        steps = [step.split(".")[0] for step in Path(source).parts]
+        named = [step for step in steps if step and not set(step) & set("*?[:/\\")]
         out = Path(named[-1] if named else "model")
     path = out if out.suffix == ".safetensors" else out.with_name(out.name + ".safetensors")
     if not path.parent.is_dir():

@@ -14,8 +14,16 @@ Labelled = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="CSV, Parquet, Arrow or JSON lines, packed or not; - for standard input; a folder "
-        "or a quoted pattern for parts.",
+        help="CSV, Parquet, Arrow or JSON lines, packed or not; - for standard input.",
+        show_default=False,
+    ),
+]
+LabelledParts = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="CSV, Parquet, Arrow or JSON lines, packed or not; - for standard input; a folder or "
+        "a quoted pattern of Parquet or Arrow files.",
         show_default=False,
     ),
 ]

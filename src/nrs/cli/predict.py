@@ -82,10 +82,9 @@ def check_files(*paths: str | Path) -> None:
     ------
     FileNotFoundError
     """
-    from nrs.datasets.parts import is_parts
-
     for path in paths:
-        if str(path) != "-" and not Path(path).exists() and not is_parts(str(path)):
+        named = str(path) == "-" or any(sign in str(path) for sign in ("*", "?", "[", "://"))
+        if not named and not Path(path).exists():
             raise FileNotFoundError(f"{path} must exist, however: it does not; check the name")
 
 

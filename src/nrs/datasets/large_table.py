@@ -207,8 +207,15 @@ class Table:
         first = group.first
         part = self.parts[group.part]
         for batch in read_group(self.filesystem, part, group.number, columns, rows):
-            yield Chunk(group.part, first, batch)
+            yield Chunk(group.part, first, self._alike(batch))
             first += batch.num_rows
+
+    def _alike(self, batch: Any) -> Any:
+        """The batch with the types that all parts can have, where theirs differ."""
+        for place, name in enumerate(batch.schema.names):
+            if name in self._types and batch.schema.field(place).type != self._types[name]:
+                batch = batch.set_column(place, name, batch.column(place).cast(self._types[name]))
+        return batch
 
     @contextlib.contextmanager
     def naming(self, chunk: Chunk) -> Iterator[None]:
@@ -267,8 +274,36 @@ class Table:
                     found = f"column {name!r} holds a {kind} ({part.schema.field(name).type})"
                     raise _other_schema(part, first, f"{found} in place of a {before}")
                 kinds[name] = before or kind
+        self._types = self._unify_types()
         # A column without a value anywhere is read as numbers that are missing.
         return {name: kind or "number" for name, kind in kinds.items()}
+
+    def _unify_types(self) -> dict[str, Any]:
+        """A type for each column whose type is not the same in all parts."""
+        pyarrow = import_pyarrow()
+        types: dict[str, Any] = {}
+        first = self.parts[0]
+        for part in self.parts[1:]:
+            for name in self.wanted:
+                known, here = (one.schema.field(name).type for one in (first, part))
+                if here == known:
+                    continue
+                pair = [
+                    pyarrow.schema([(name, plain_type(kind))])
+                    for kind in (types.get(name, known), here)
+                ]
+                try:
+                    both = pyarrow.unify_schemas(pair, promote_options="permissive")
+                except pyarrow.ArrowException:
+                    found = f"column {name!r} is {here} in place of {known}"
+                    raise _other_schema(part, first, found) from None
+                types[name] = both.field(name).type
+        return types
+
+
+def plain_type(kind: Any) -> Any:
+    """The type of the values of a dictionary; any other type as it is."""
+    return kind.value_type if import_pyarrow().types.is_dictionary(kind) else kind
 
 
 def chunk_rows(n_columns: int) -> int:

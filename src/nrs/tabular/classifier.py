@@ -82,6 +82,9 @@ class NRSClassifier(TableClassifier, ForestEstimator):
         round of several epochs, after which out-of-bag rows are judged).
     oob_score_ : float, accuracy on out-of-bag rows; of a forest.
     oob_decision_function_ : ndarray (n_rows, n_classes), out-of-bag probabilities; of a forest.
+    oob_rows_ : ndarray, which rows of a :class:`nrs.Table` these are: file · 2⁴⁰ + row.
+    data_wait_ : float, part of the training time spent waiting for the data of a
+        :class:`nrs.Table`.
     feature_importances_ : ndarray (n_columns,)
     network_, encoder_, recipe_ : the trained module, the learned encoding, all settings used.
 

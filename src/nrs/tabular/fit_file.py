@@ -68,6 +68,11 @@ class LabelledTable:
         return len(self.truth)
 
     @property
+    def in_memory(self) -> bool:
+        """Whether ``features`` and ``truth`` are all rows, not a sample."""
+        return True
+
+    @property
     def fits_to(self) -> tuple[Any, ...]:
         """What the fit of an estimator takes."""
         return self.features, self.truth
@@ -181,7 +186,8 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
         random_state=seed, categorical_features=table.categorical or None, **settings
     )
     judged: Judged | None = None
-    if settings.get("preset") in ("single", "paper") and len(table.truth) >= LEAST_ROWS:
+    single = table.in_memory and settings.get("preset") in ("single", "paper")
+    if single and len(table.truth) >= LEAST_ROWS:
         kept, held = _hold_out(table.truth, seed)
         held_out = table.features.take(held), table.truth[held]
         # The paper's protocol chooses nothing by held-out rows.

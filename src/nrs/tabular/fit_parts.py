@@ -35,6 +35,10 @@ class StreamedTable(LabelledTable):
         return self.surveyed.survey.n_rows
 
     @property
+    def in_memory(self) -> bool:
+        return False
+
+    @property
     def fits_to(self) -> tuple[Any, ...]:
         return (self.surveyed,)
 

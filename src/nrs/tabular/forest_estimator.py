@@ -39,8 +39,6 @@ from nrs.training.processes import present
 
 # Times that out-of-bag rows are judged during a fit.
 CHECKS = 20
-
-
 # Fitted attributes that not every fit sets.
 _OF_ONE_FIT = (
     "oob_score_", "oob_decision_function_", "oob_prediction_", "oob_rows_", "data_wait_",

@@ -129,7 +129,7 @@ class StreamedBatches:
         n_held = 0
         for number in range(len(self)):
             last = (number + 1) % self._in_a_pass() == 0
-            size = self._pass_rows(last=last)
+            size = self._batch_rows(last=last)
             while n_held < size:
                 block = next(blocks)
                 held.append(block)
@@ -138,8 +138,8 @@ class StreamedBatches:
             yield tuple(part[:size] for part in joined)
             held, n_held = [tuple(part[size:] for part in joined)], n_held - size
 
-    def _pass_rows(self, *, last: bool) -> int:
-        """Rows of a batch."""
+    def _batch_rows(self, *, last: bool) -> int:
+        """Rows of a batch, which may be the last of its pass."""
         if not last or self.size > 1:
             return self.batch_size
         return self.n_rows - (self._in_a_pass() - 1) * self.batch_size
@@ -187,7 +187,7 @@ class StreamedBatches:
         """A table that the buffer holds as a whole is read once."""
         if self._held is None:
             self._held = _joined(list(self._encoded(groups)))
-        n_held = len(self._held[0])
+        n_held = len(self._held[0]) if self._held else 0
         while n_held:
             for places in torch.from_numpy(rng.permutation(n_held)).split(self._chunk_rows()):
                 yield tuple(part.index_select(0, places) for part in self._held)

@@ -155,13 +155,15 @@ def prepare_table(
         survey = X.survey
     else:
         survey = survey_together(table, estimator.categorical_features)
+        if survey.unlabelled and group.is_writer:
+            logger.warning(
+                "left out %d rows without a value of %r", survey.unlabelled, survey.target
+            )
     if survey.n_rows < 2:
         raise ValueError(
             f"at least two rows with a value of {survey.target!r} are needed, however: "
             f"{survey.n_rows}; check the files"
         )
-    if survey.unlabelled:
-        logger.warning("left out %d rows without a value of %r", survey.unlabelled, survey.target)
     recipe = estimator._resolve(survey.n_rows, len(survey.names))
     if not recipe.members:
         raise ValueError(

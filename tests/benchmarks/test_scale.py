@@ -1,0 +1,35 @@
+"""Fits by the size of the table, scaled down: every side runs, and nothing is measured twice."""
+
+import json
+
+import pytest
+
+from benchmarks import scale
+
+pytest.importorskip("lightgbm", reason="needs lightgbm")
+pytest.importorskip("xgboost", reason="needs xgboost")
+
+
+def test_a_small_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(scale, "FILE_ROWS", 800)
+    monkeypatch.setattr(scale, "TREES", 3)
+    # A process each is what benchmarks.measure is tested for.
+    monkeypatch.setattr(scale, "in_fresh_process", lambda function, **given: function(**given))
+    sizes, settings = (2000,), {"preset": "fast", "n_mul": 1}
+    seen = []
+    found = scale.run(
+        sizes,
+        scale.SIDES,
+        tmp_path,
+        epochs=1,
+        settings=settings,
+        report=lambda f: seen.append(len(f)),
+    )
+    assert seen == [1, 2, 3, 4]
+    judged = scale.judge(found)
+    assert {"speed at 2000", "waiting at 2000", "peak_mb"} == set(judged)
+    assert all(value > 0 for value in judged.values())
+    assert found["2000 streamed 1"]["oob"] > 0.4
+    assert "rows/s" in scale.tables(found, judged)
+    known = json.loads(json.dumps(found))
+    assert scale.run(sizes, scale.SIDES, tmp_path, known=known) == known

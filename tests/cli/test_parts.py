@@ -1,0 +1,122 @@
+"""The commands on tables in many files."""
+
+import json
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with three parts of a table."""
+    folder = tmp_path_factory.mktemp("parts") / "rooms"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    n = 600
+    size, sold = rng.normal(60, 20, n), rng.random(n) < 0.5
+    rows = pyarrow.table(
+        {
+            "id": [f"flat {k}" for k in range(n)],
+            "size": size,
+            "sold": sold,
+            "joined": np.datetime64("2024-01-01") + np.arange(n).astype("timedelta64[D]"),
+            "empty": pyarrow.nulls(n, "string"),
+            "dear": pyarrow.array(np.where(size > 60, "yes", "no"), mask=np.arange(n) % 50 == 0),
+        }
+    )
+    for k in range(3):
+        parquet.write_table(rows.slice(200 * k, 200), folder / f"{k}.parquet", row_group_size=80)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(folder, run):
+    result = run(
+        "fit", f"{folder}/*.parquet", "--target", "dear", "--drop", "id", "--preset", "fast",
+        "--out", folder.parent / "model",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    return folder.parent / "model.safetensors", result.output
+
+
+def test_fit_tells_what_it_saw(fitted, folder):
+    path, output = fitted
+    assert "588 rows, 4 columns and the target" in output
+    assert "left out 12 rows without a value of dear" in output
+    assert "2024-01-02 … 2025-08-22" in output
+    assert "nothing" in output
+    assert "classification, 2 classes: no (" in output
+    assert "out-of-bag: accuracy" in output
+    page = path.with_suffix(".html").read_text(encoding="utf-8")
+    assert "588 rows of" in page
+    assert "Mispredicted rows" in page
+
+
+def test_predict_and_evaluate_read_parts(fitted, folder, run, tmp_path):
+    out = tmp_path / "out.parquet"
+    result = run("predict", fitted[0], f"{folder}/*.parquet", "-o", out, "-p", "--keep", "id")
+    assert result.exit_code == 0, result.output
+    table = parquet.read_table(out)
+    assert table.num_rows == 600
+    assert table["id"].to_pylist() == [f"flat {k}" for k in range(600)]
+    judged = run("evaluate", fitted[0], folder, "--json")
+    assert judged.exit_code == 0, judged.output
+    told = json.loads(judged.output)
+    assert (told["rows"], told["unlabelled"]) == (588, 12)
+    assert told["accuracy"] > 0.8
+    explained = run("explain", fitted[0], folder)
+    assert explained.exit_code == 0, explained.output
+
+
+def test_one_file_may_be_streamed_too(folder, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(
+        "fit", folder / "0.parquet", "-t", "size", "--stream", "--preset", "fast", "--no-report",
+        "--drop", "id", "--json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.output)
+    assert (told["rows"], told["task"]) == (200, "regression")
+    assert told["wrote"] == ["0.safetensors"]
+
+
+def test_the_model_of_a_pattern_is_named_after_its_folder(folder, run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("-t", "dear", "--preset", "fast", "--no-report", "--quiet", "--drop", "id")
+    result = run("fit", f"{folder}/*.parquet", *arguments)
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["rooms.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("{folder}/q*.parquet", "-t", "dear"), "none does"),
+        (("{folder}", "-t", "deer"), "is it 'dear'?"),
+        (("{folder}", "-t", "dear", "--drop", "width"), "'width'"),
+        (("{folder}", "-t", "dear", "--categorical", "width"), "'width'"),
+        (("{folder}", "-t", "joined"), "holds a date"),
+        (("{folder}", "-t", "dear", "--preset", "paper"), "a Table needs a forest"),
+        (("{folder}", "-t", "dear", "--task", "regression"), "regressor needs a target of numbers"),
+        (("{folder}", "-t", "size", "--task", "classification"), "fractions"),
+    ],
+)
+def test_what_cannot_be_fitted_is_told_in_a_line(
+    folder, run, arguments, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    result = run("fit", *(argument.format(folder=folder) for argument in arguments))
+    assert result.exit_code == 2
+    assert said in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_truncated_part_is_named(folder, run, tmp_path):
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "1.parquet").write_bytes((folder / "1.parquet").read_bytes()[:-9])
+    result = run("fit", tmp_path, "-t", "dear")
+    assert result.exit_code == 2
+    assert "1.parquet must be a whole Parquet or Arrow file" in result.output
