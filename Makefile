@@ -6,7 +6,7 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check -q
 # The constraints pin what the tests ran with; the ranges in pyproject.toml stay wide.
 INSTALL := $(PIP) install -c constraints.txt -e
 
-.PHONY: demo test setup setup-peers lint format figures docs clean
+.PHONY: demo test setup setup-peers lint format figures tour docs clean
 
 demo: $(VENV)/.demo
 	$(RUN)/python examples/demo.py
@@ -32,6 +32,9 @@ figures: setup
 	$(RUN)/python docs/figures/method.py
 	$(RUN)/python docs/figures/explain.py
 	$(RUN)/python docs/figures/planning.py
+
+tour: setup
+	OMP_NUM_THREADS=1 $(RUN)/python docs/figures/tour.py
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict

@@ -1,6 +1,7 @@
 """How accurate the default estimator is, beside forests, boosting and tabular networks.
 
     NRS_DATA=<folder of data sets> python -m benchmarks.accuracy run --jobs 2
+    python -m benchmarks.accuracy run --datasets heart,german,… --methods "without gains",…
     python -m benchmarks.accuracy show --out results/accuracy
 
 Every method is at its defaults; nothing is chosen on test rows. Official splits where there are
@@ -11,7 +12,8 @@ the whole would take days. Cells (data set × method × seed) are files under
 
 The recipe was developed on the training parts of `DEVELOPMENT`, by cross-validation, and of
 covtype, which is too large for this benchmark; test scores of satimage, letter and a9a were seen
-on the way. The other sets were first looked at after it was frozen.
+on the way. The other sets were first looked at after it was frozen. The ablation leaves one
+ingredient of the recipe out at a time, on development sets.
 """
 
 from __future__ import annotations
@@ -26,8 +28,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 
-from benchmarks.measure import table as text_table
-from nrs.paper.statistics import draw_critical_differences, ranks, wilcoxon_holm
+from benchmarks.peers import at_defaults
 from nrs.paper.table import Cell, Found, Measured, NotHereError, Printed, Subject, Table
 
 DEVELOPMENT = (
@@ -38,10 +39,21 @@ FRESH = (
     "dna", "a1a", "MNIST", "ijcnn1-val", "connect-4", "poker-train",
     "cod-rna-train", "SUSY-30k", "protein-val", "breast-cancer", "fourclass",
 )  # fmt: skip
-REGRESSION = ("SARCOS-test", "sklearn-diabetes")
+REGRESSION = (
+    "SARCOS-test", "sklearn-diabetes", "common-airfoil", "common-wine-quality",
+    "common-compactiv", "common-puma32h", "common-mortgage",
+)  # fmt: skip
 METHODS = (
     "NRS", "NRS fast", "NRS paper", "RF", "XGBoost", "LightGBM", "CatBoost", "RealMLP", "TabM",
 )  # fmt: skip
+# The recipe's ablation: what each variant sets otherwise, by the names of presets.Recipe.
+ABLATION: dict[str, dict[str, Any]] = {
+    "without gains": {"least_gain": 1.0},
+    "without bins": {"bins": 0, "views": (("plain", 1.0),)},
+    "without averaging": {"ema": 1e-6},
+    "without dropout": {"dropout": 0.0},
+    "8 members": {"members": 8},
+}
 # Sets of more than 5,000 training rows get one seed.
 LARGE = (
     "letter", "a9a", "MNIST", "ijcnn1-val", "connect-4", "poker-train", "cod-rna-train", "SUSY-30k",
@@ -51,39 +63,12 @@ SEEDS = 3
 
 
 def _estimator(method: str, task: str, seed: int) -> Any:
-    """A method at its own defaults, on one thread."""
-    from nrs import NRSClassifier, NRSRegressor
-
-    ours = NRSClassifier if task == "classification" else NRSRegressor
-    if method.startswith("NRS"):
-        preset = method.removeprefix("NRS").strip() or "default"
-        return ours(preset=preset, random_state=seed, verbose=0, n_jobs=1)
-    kind = "Classifier" if task == "classification" else "Regressor"
-    try:
-        if method == "RF":
-            from sklearn import ensemble
-
-            forest = getattr(ensemble, f"RandomForest{kind}")
-            return forest(500, random_state=seed, n_jobs=1)
-        if method == "XGBoost":
-            import xgboost
-
-            return getattr(xgboost, f"XGB{kind}")(random_state=seed, n_jobs=1)
-        if method == "LightGBM":
-            import lightgbm
-
-            return getattr(lightgbm, f"LGBM{kind}")(random_state=seed, n_jobs=1, verbose=-1)
-        if method == "CatBoost":
-            import catboost
-
-            return getattr(catboost, f"CatBoost{kind}")(
-                random_seed=seed, thread_count=1, verbose=False, allow_writing_files=False
-            )
-        from nrs import baselines
-
-        return baselines.make(method, task=task, seed=seed)  # type: ignore[arg-type]
-    except ImportError as error:
-        raise NotHereError(f"{method} cannot run here: {error}") from None
+    """A method at its defaults, or a variant of the ablation."""
+    if method not in ABLATION:
+        return at_defaults(method, task, seed)
+    ours = type(at_defaults("NRS", task, seed))
+    changed = type(ours.__name__, (ours,), {"_recipe_extras": lambda _: ABLATION[method]})
+    return changed(random_state=seed, verbose=0, n_jobs=1)
 
 
 def _data(name: str, seed: int) -> tuple[np.ndarray, ...]:
@@ -180,7 +165,7 @@ def _printed() -> tuple[Printed, ...]:
         Printed(name, method, Subject("benchmark", name, method), metric=metric)
         for names, metric in (((*DEVELOPMENT, *FRESH), "accuracy"), (REGRESSION, "rmse"))
         for name in names
-        for method in METHODS
+        for method in (*METHODS, *ABLATION)
     )
 
 
@@ -195,83 +180,6 @@ TABLE = Table(
     reference="NRS",
     lower_is_better=frozenset({"rmse"}),
 )
-# What a method is compared by, and whether more of it is better.
-COMPARED = {"accuracy": True, "log_loss": False, "calibration": False}
-
-
-def scores(results: Path, names: tuple[str, ...], metric: str) -> dict[str, dict[str, float]]:
-    """Means over the seeds, by method and data set; only finished cells."""
-    from nrs.paper.results import Results
-
-    folder = Results(results)
-    found: dict[str, dict[str, float]] = {}
-    for method in METHODS:
-        for name in names:
-            values = []
-            for seed in range(SEEDS):
-                record = folder.read(Cell(Subject("benchmark", name, method), seed))
-                if record is not None and record["status"] == "ok":
-                    group = "times" if metric.endswith("_s") else "metrics"
-                    values.append(record[group][metric])
-            if values:
-                found.setdefault(method, {})[name] = float(np.mean(values))
-    return found
-
-
-def summary(results: Path, names: tuple[str, ...], title: str) -> str:
-    """Markdown: every set, means, average ranks, wins, paired tests."""
-    parts = [f"## {title}\n"]
-    for metric, more in COMPARED.items():
-        found = scores(results, names, metric)
-        methods = [m for m in found if all(name in found[m] for name in names)]
-        if len(methods) < 2:
-            parts.append(f"### {metric}\n\nnot run on all sets yet\n")
-            continue
-        signed = {m: {n: v if more else -v for n, v in found[m].items()} for m in methods}
-        rank = ranks(signed)
-        digits = 4 if metric == "log_loss" else 2
-        header = ["", *methods]
-        rows = [[name, *(f"{found[m][name]:.{digits}f}" for m in methods)] for name in names]
-        rows.append(["mean", *(f"{np.mean(list(found[m].values())):.{digits}f}" for m in methods)])
-        rows.append(["average rank", *(f"{rank[m]:.2f}" for m in methods)])
-        wins = []
-        for m in methods:
-            better = sum(signed["NRS"][n] > signed[m][n] for n in names)
-            worse = sum(signed["NRS"][n] < signed[m][n] for n in names)
-            wins.append("" if m == "NRS" else f"{better}/{len(names) - better - worse}/{worse}")
-        rows.append(["NRS wins/ties/loses", *wins])
-        parts.append(f"### {metric}\n\n{text_table(header, rows)}\n")
-        parts.append("Wilcoxon signed-rank tests, Holm-adjusted:\n")
-        for test in wilcoxon_holm(signed):
-            if "NRS" in (test["first"], test["second"]):
-                parts.append(f"- {test['first']} and {test['second']}: p = {test['p_holm']:.3f}")
-        parts.append("")
-    for metric in ("fit_cpu_s", "predict_cpu_s"):
-        found = scores(results, names, metric)
-        medians = {m: np.median(list(v.values())) for m, v in found.items()}
-        shown = ", ".join(f"{m} {value:.2f}" for m, value in medians.items())
-        parts.append(f"Median {metric.split('_')[0]} time, CPU seconds: {shown}.\n")
-    return "\n".join(parts)
-
-
-def show(results: Path, out: Path) -> None:
-    """Write ``<out>.md`` and the critical-difference diagrams."""
-    text = [
-        "# Accuracy at defaults\n",
-        "Made by `python -m benchmarks.accuracy run` and `… show`; see that file for the rules.\n",
-        summary(results, FRESH, "Sets that the recipe was not developed on"),
-        summary(results, DEVELOPMENT, "Sets that it was developed on"),
-    ]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.with_suffix(".md").write_text("\n".join(text), encoding="utf-8")
-    for metric in ("accuracy", "log_loss"):
-        found = scores(results, FRESH, metric)
-        complete = {m: v for m, v in found.items() if all(name in v for name in FRESH)}
-        if len(complete) > 2:
-            sign = 1 if metric == "accuracy" else -1
-            signed = {m: {n: sign * s for n, s in v.items()} for m, v in complete.items()}
-            draw_critical_differences(signed, f"{out}-{metric}.png")
-    print("\n".join(text))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -285,11 +193,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--timeout", type=float, help="seconds for a cell")
     given = parser.parse_args(arguments)
     if given.command == "show":
+        from benchmarks.accuracy_page import show
+
         show(given.results, given.out)
         return
     from nrs.paper.runner import run
 
-    methods = given.methods.split(",") if given.methods else None
+    methods = given.methods.split(",") if given.methods else list(METHODS)
     wanted = given.datasets.split(",") if given.datasets else [*DEVELOPMENT, *FRESH, *REGRESSION]
     small = [name for name in wanted if name not in LARGE]
     large = [name for name in wanted if name not in small]

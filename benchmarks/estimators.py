@@ -33,6 +33,7 @@ from benchmarks.measure import (
     table,
     write_json,
 )
+from benchmarks.peers import at_defaults
 
 SEED = 0
 LIMIT = 900
@@ -42,51 +43,14 @@ COVTYPE_ROWS = 100_000
 PREDICT_ROWS = (1, 1_000, 100_000)
 
 
-def _nrs() -> Any:
-    from nrs import NRSClassifier
-
-    return NRSClassifier(random_state=SEED, n_jobs=1)
-
-
-def _forest() -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-
-    return RandomForestClassifier(500, random_state=SEED, n_jobs=1)
-
-
-def _lightgbm() -> Any:
-    from lightgbm import LGBMClassifier
-
-    return LGBMClassifier(random_state=SEED, n_jobs=1, verbose=-1)
-
-
-def _catboost() -> Any:
-    from catboost import CatBoostClassifier
-
-    return CatBoostClassifier(
-        random_seed=SEED, thread_count=1, verbose=0, allow_writing_files=False
-    )
-
-
-def _realmlp() -> Any:
-    from pytabkit import RealMLP_TD_Classifier
-
-    return RealMLP_TD_Classifier(random_state=SEED, n_threads=1, device="cpu")
-
-
-def _tabm() -> Any:
-    from pytabkit import TabM_D_Classifier
-
-    return TabM_D_Classifier(random_state=SEED, n_threads=1, device="cpu")
-
-
-METHODS: dict[str, Callable[[], Any]] = {
-    "NRS": _nrs,
-    "RandomForest(500)": _forest,
-    "LightGBM": _lightgbm,
-    "CatBoost": _catboost,
-    "RealMLP": _realmlp,
-    "TabM": _tabm,
+# By the names of the results: those of benchmarks.peers.
+METHODS = {
+    "NRS": "NRS",
+    "RandomForest(500)": "RF",
+    "LightGBM": "LightGBM",
+    "CatBoost": "CatBoost",
+    "RealMLP": "RealMLP",
+    "TabM": "TabM",
 }
 DATASETS = ("satimage", "letter", "a9a", "covtype")
 
@@ -125,7 +89,7 @@ def measure_cell(dataset: str, method: str, rows: int | None, limit: float) -> d
     # The peers want labels 0, 1, …
     labels, y = np.unique(y, return_inverse=True)
     y_test = np.searchsorted(labels, y_test)
-    model = METHODS[method]()
+    model = at_defaults(METHODS[method], "classification", SEED)
     finished = _stop_after(limit)
     start = time.process_time()
     model.fit(X, y)

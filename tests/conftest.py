@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)
+# Compiling SHAP's loops takes longer than running them on a few rows.
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 
 settings.register_profile(
     "quick",

@@ -28,6 +28,15 @@ def test_the_site_builds_strictly_and_works_offline(tmp_path):
         loaded = re.findall(r"<(?:script|img|iframe)[^>]+src=\"?(https?://[^\" >]+)", text)
         loaded += re.findall(r"<link[^>]+stylesheet[^>]+href=\"?(https?://[^\" >]+)", text)
         assert not loaded, page
+    for page in (tmp_path / "reference").rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r":(class|func|meth|mod|attr|data):", text), page
+        items = re.findall(r'<li class="doc-section-item field-body">(.*?)</li>', text, re.DOTALL)
+        assert len(items) > 10, page
+        for item in items:
+            # A name, its type, a dash, and what it is.
+            words = re.sub(r"<[^>]+>", "", item).strip()
+            assert not words.endswith("–"), f"{page.parent.name}: {words}"
     reference = (tmp_path / "reference" / "estimators" / "index.html").read_text(encoding="utf-8")
     assert "to_onnx" in reference
     assert "predict_proba" in reference

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from nrs.datasets.large_table import Table
     from nrs.ranking import NRSRanker
     from nrs.tabular import NRSClassifier, NRSRegressor
+    from nrs.tabular.tune import tune
 
-__all__ = ["NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table", "__version__", "explain"]
+__all__ = [
+    "NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table", "__version__", "explain", "tune",
+]  # fmt: skip
 
 _HOMES = {
     "NRS": "nrs.core",
@@ -20,6 +23,7 @@ _HOMES = {
     "NRSRanker": "nrs.ranking",
     "NRSRegressor": "nrs.tabular",
     "Table": "nrs.datasets.large_table",
+    "tune": "nrs.tabular.tune",
 }
 
 

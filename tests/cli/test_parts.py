@@ -98,6 +98,7 @@ def test_the_model_of_a_pattern_is_named_after_its_folder(folder, run, monkeypat
         (("{folder}", "-t", "dear", "--drop", "width"), "'width'"),
         (("{folder}", "-t", "dear", "--categorical", "width"), "'width'"),
         (("{folder}", "-t", "joined"), "holds a date"),
+        (("{folder}", "-t", "dear,size"), "one target, however: dear, size"),
         (("{folder}", "-t", "dear", "--preset", "paper"), "a Table needs a forest"),
         (("{folder}", "-t", "dear", "--task", "regression"), "regressor needs a target of numbers"),
         (("{folder}", "-t", "size", "--task", "classification"), "fractions"),

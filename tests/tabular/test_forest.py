@@ -200,7 +200,7 @@ def test_out_of_bag_outputs_are_of_members_that_did_not_see_the_row():
     network = _network().eval()
     X = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
     folds = torch.arange(20) % 2
-    outputs = out_of_bag(network, Rows(X, np.zeros(20)), folds, 2)
+    outputs = out_of_bag(network, Rows(X, np.zeros(20)), folds, 2)[0].t()
     every = network.members(torch.from_numpy(X))
     for row in range(20):
         unseen = every[int(folds[row]) :: 2, :, row : row + 1]

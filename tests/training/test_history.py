@@ -1,6 +1,6 @@
-import builtins
 import json
 import math
+import sys
 
 import pytest
 from hypothesis import given
@@ -80,13 +80,6 @@ def test_to_pandas():
 
 
 def test_to_pandas_names_the_extra(monkeypatch):
-    real = builtins.__import__
-
-    def without_pandas(name, *args, **kwargs):
-        if name == "pandas":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"neural-random-subspace\[frames\]"):
         example().to_pandas()

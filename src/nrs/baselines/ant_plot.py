@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nrs.core.optional import import_optional
+
 _COLOURS = {"router": "#c8553d", "transformer": "#b8b8b8", "solver": "#4878a8"}
 # Classes beyond this many are not named under the leaves, only drawn.
 _MOST_NAMED = 3
@@ -31,12 +33,7 @@ def plot_tree(
     ImportError
         Without matplotlib; the extra ``plots`` installs it.
     """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "plot_tree needs matplotlib: pip install 'neural-random-subspace[plots]'"
-        ) from error
+    plt = import_optional("matplotlib.pyplot", "plot_tree", "plots")
     places = _places(nodes)
     lowest = min(y for _, y in places.values())
     leaves = sum(node["kind"] == "solver" for node in nodes)

@@ -86,7 +86,7 @@ def compare_methods(
     Raises
     ------
     ValueError
-        For an unknown method, or fewer rows than folds.
+        For an unknown method, several targets, or fewer rows than folds.
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -94,6 +94,11 @@ def compare_methods(
     if unknown or not methods:
         raise ValueError(
             f"--methods must be among {', '.join(names())}, however: {', '.join(unknown) or 'none'}"
+        )
+    if table.several is not None:
+        raise ValueError(
+            f"methods are compared by one target, however: {table.target}; name one of them and "
+            "--drop the others"
         )
     if len(table.truth) < 2 * folds:
         raise ValueError(

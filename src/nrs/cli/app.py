@@ -15,6 +15,7 @@ from nrs.cli.info import info
 from nrs.cli.paper import paper
 from nrs.cli.predict import predict
 from nrs.cli.train import train
+from nrs.cli.tune import tune
 
 app = typer.Typer(
     name="nrs",
@@ -26,7 +27,7 @@ app = typer.Typer(
 app.add_typer(datasets, name="datasets")
 app.add_typer(paper, name="paper")
 app.add_typer(train, name="train")
-for command in (fit, predict, evaluate, explain, compare, info, export):
+for command in (fit, tune, predict, evaluate, explain, compare, info, export):
     app.command()(command)
 
 

@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Encoding, LabelledParts, Model, echo_json, score_line
+from nrs.cli.options import (
+    AsJson,
+    Encoding,
+    LabelledParts,
+    Model,
+    echo_json,
+    echo_scores,
+    score_line,
+)
 
 
 @refusals
@@ -15,8 +23,10 @@ def evaluate(
     model: Model,
     source: LabelledParts,
     target: Annotated[
-        str | None,
-        typer.Option("--target", "-t", help="The column with the truth; else the fit's target."),
+        list[str] | None,
+        typer.Option(
+            "--target", "-t", help="The column with the truth, if not the fit's; or several."
+        ),
     ] = None,
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -27,17 +37,26 @@ def evaluate(
     """
     from nrs.cli.predict import check_files
     from nrs.tabular.predict import judge_file, load_model
+    from nrs.tabular.several import JudgedTargets
 
     check_files(model, source)
     fitted = load_model(model)
-    target = target or (fitted._about or {}).get("target")
-    if target is None:
+    known = (fitted._about or {}).get("target")
+    names = target or ([known] if isinstance(known, str) else known)
+    if names is None:
         raise ValueError(f"{model} does not tell what its target is called; add --target COLUMN")
-    judged, unlabelled = judge_file(fitted, source, target, encoding=encoding)
+    judged, unlabelled = judge_file(fitted, source, names, encoding=encoding)
     scores = judged.scores()
+    by_target = judged.scores_by_target() if isinstance(judged, JudgedTargets) else {}
+    several, names = bool(by_target), list(by_target) or names
     if as_json:
-        echo_json({"rows": len(judged), "unlabelled": unlabelled, "target": target, **scores})
+        facts = {"rows": len(judged), "unlabelled": unlabelled, "target": names[0]}
+        shown = {"target": names, "scores_by_target": by_target} if several else {}
+        echo_json(facts | shown | scores)
         return
-    typer.echo(f"{source}: {len(judged):,} rows, {target} {score_line(scores)}")
+    what = f"mean of {len(names)} targets" if several else names[0]
+    typer.echo(f"{source}: {len(judged):,} rows, {what} {score_line(scores)}")
+    if several:
+        echo_scores(by_target)
     if unlabelled:
-        typer.echo(f"left out {unlabelled:,} rows without a value of {target}")
+        typer.echo(f"left out {unlabelled:,} rows without a value of {' or '.join(names)}")

@@ -16,25 +16,33 @@ from nrs.cli.options import (
     Jobs,
     LabelledParts,
     Seed,
-    Target,
+    Targets,
     Task,
     echo_json,
+    echo_scores,
     score_line,
 )
 
 if TYPE_CHECKING:
-    from nrs.tabular.fit_file import LabelledTable
+    from nrs.tabular.fit_file import FittedFile, LabelledTable
 
 # Those of the estimators, told before a table is read.
 _PRESETS = ("default", "fast", "best", "single", "paper")
 # Rows of the schema that fit a screen.
 _MOST_SHOWN = 30
 
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="The model file; else FILE's name with .safetensors."),
+]
+Report = Annotated[bool, typer.Option(help="Write a page beside the model.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
+
 
 @refusals
 def fit(
     source: LabelledParts,
-    target: Target,
+    target: Targets,
     task: Task = "auto",
     preset: Annotated[
         str, typer.Option(help="default, fast, best, single or paper; see the documentation.")
@@ -43,11 +51,8 @@ def fit(
         float | None, typer.Option(help="Seconds that training may take.", show_default=False)
     ] = None,
     seed: Seed = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The model file; else FILE's name with .safetensors."),
-    ] = None,
-    report: Annotated[bool, typer.Option(help="Write a page beside the model.")] = True,
+    out: Out = None,
+    report: Report = True,
     drop: Drop = None,
     categorical: Categorical = None,
     jobs: Jobs = 1,
@@ -66,13 +71,14 @@ def fit(
         bool,
         typer.Option("--stream", help="Read a Parquet or Arrow file piece by piece."),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table, judge it by rows it did not learn from, and write both down.
 
-    A folder, a quoted pattern such as 'rows/*.parquet', or a Parquet file above 1 GB is streamed:
-    it need not fit in memory.
+    Several targets are predicted by one model: all numbers, or all of two values. A folder, a
+    quoted pattern such as 'rows/*.parquet', or a Parquet file above 1 GB is streamed: it need not
+    fit in memory.
 
     Example: nrs fit churn.csv --target churned --drop customer_id
 
@@ -80,7 +86,7 @@ def fit(
     """
     if preset not in _PRESETS:
         raise ValueError(f"--preset must be {', '.join(_PRESETS)}, however: {preset!r}")
-    model_path, page_path = _outputs(source, out)
+    model_path, page_path = output_paths(source, out)
     from nrs.tabular.fit_file import fit_table
     from nrs.training.processes import processes
 
@@ -90,7 +96,7 @@ def fit(
         table = _read(source, target, task, columns, encoding, stream)
         talks = not (quiet or as_json) and group.is_writer
         if talks:
-            _print_schema(table)
+            print_schema(table)
         fitted = fit_table(
             table,
             seed=seed,
@@ -104,33 +110,24 @@ def fit(
         )
     if not group.is_writer:
         return
-    page = None
-    if report:
-        from nrs.pages.fit_report import draw_fit_report
-
-        # Drawn before anything is written: both files are there, or neither.
-        page = draw_fit_report(fitted)
-    fitted.model.save(model_path)
-    if page is not None:
-        from nrs.core.atomic import atomic_write
-
-        with atomic_write(page_path) as file:
-            file.write(page.encode())
-    written = [str(model_path), *([str(page_path)] if page is not None else [])]
+    written = write_fitted(fitted, model_path, page_path if report else None)
     if as_json:
-        echo_json(_facts(fitted, written))
+        echo_json(fit_facts(fitted, written))
     elif talks:
         about = fitted.model._about
         typer.echo(f"\nfitted in {fitted.seconds:.1f} s")
         if fitted.judged is None:
             typer.echo("too few rows to judge it by; try it on others with: nrs evaluate")
         else:
-            typer.echo(f"{about['judged_by']}: {score_line(about['scores'])}")
+            mean = "" if table.several is None else f", mean of {len(table.several.names)} targets"
+            typer.echo(f"{about['judged_by']}{mean}: {score_line(about['scores'])}")
+            if "scores_by_target" in about:
+                echo_scores(about["scores_by_target"])
         typer.echo("wrote " + " and ".join(written))
 
 
 def _read(
-    source: str, target: str, task: str, columns: dict[str, Any], encoding: str, stream: bool
+    source: str, target: Any, task: str, columns: dict[str, Any], encoding: str, stream: bool
 ) -> LabelledTable:
     from nrs.tabular.fit_file import read_labelled
     from nrs.tabular.fit_parts import is_streamed, survey_parts
@@ -140,7 +137,26 @@ def _read(
     return read_labelled(source, target, task=task, encoding=encoding, **columns)
 
 
-def _outputs(source: str, out: Path | None) -> tuple[Path, Path]:
+def write_fitted(fitted: FittedFile, model_path: Path, page_path: Path | None) -> list[str]:
+    """Write a model and, if it has a path, its page; gives the paths."""
+    page = None
+    if page_path is not None:
+        from nrs.pages.fit_report import draw_fit_report
+
+        # Drawn before anything is written: both files are there, or neither.
+        page = draw_fit_report(fitted)
+    fitted.model.save(model_path)
+    if page_path is None or page is None:
+        return [str(model_path)]
+    from nrs.core.atomic import atomic_write
+
+    with atomic_write(page_path) as file:
+        file.write(page.encode())
+    return [str(model_path), str(page_path)]
+
+
+def output_paths(source: str, out: Path | None) -> tuple[Path, Path]:
+    """Where the model and its page go."""
     if out is None:
         if source == "-":
             raise ValueError("a model of standard input must be given a name; add --out NAME")
@@ -156,13 +172,14 @@ def _outputs(source: str, out: Path | None) -> tuple[Path, Path]:
     return path, path.with_suffix(".html")
 
 
-def _facts(fitted: Any, written: list[str]) -> dict[str, Any]:
+def fit_facts(fitted: FittedFile, written: list[str]) -> dict[str, Any]:
+    """What a fit found, for programs."""
     table = fitted.table
     return {
         **fitted.model._about,
         "why": table.why,
         "unlabelled": table.unlabelled,
-        "classes": fitted.model.classes_.tolist() if table.task == "classification" else None,
+        "classes": _classes(fitted),
         "columns": [
             {"name": one.name, "kind": one.kind, "values": one.values, "missing": one.missing}
             for one in table.columns
@@ -171,14 +188,26 @@ def _facts(fitted: Any, written: list[str]) -> dict[str, Any]:
     }
 
 
-def _print_schema(table: LabelledTable) -> None:
+def _classes(fitted: Any) -> Any:
+    several = fitted.table.several
+    if several is not None and several.labels is not None:
+        return dict(zip(several.names, several.labels, strict=True))
+    return fitted.model.classes_.tolist() if fitted.table.task == "classification" else None
+
+
+def print_schema(table: LabelledTable) -> None:
+    """Tell how each column was understood."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from nrs.tabular.fit_file import describe_target
+
     console = Console()
     n_columns = len(table.columns)
-    typer.echo(f"{table.source}: {table.n_rows:,} rows, {n_columns} columns and the target")
+    n_targets = 1 if table.several is None else len(table.several.names)
+    beside = "the target" if n_targets == 1 else f"{n_targets} targets"
+    typer.echo(f"{table.source}: {table.n_rows:,} rows, {n_columns} columns and {beside}")
     grid = Table("column", "kind", "values", box=None, header_style="bold", pad_edge=False)
     grid.add_column("missing", justify="right")
     for one in table.columns[:_MOST_SHOWN]:
@@ -187,7 +216,14 @@ def _print_schema(table: LabelledTable) -> None:
     console.print(grid)
     if n_columns > _MOST_SHOWN:
         typer.echo(f"… and {n_columns - _MOST_SHOWN} more columns")
-    typer.echo(f"target {table.target}: {table.task}, {table.target_values()} ({table.why})")
+    if table.several is None:
+        described = table.target_values()
+        typer.echo(f"target {table.target}: {table.task}, {described} ({table.why})")
+    else:
+        typer.echo(f"{n_targets} targets: {table.task} ({table.why})")
+        for place, name in enumerate(table.several.names):
+            truth = table.several.decode(place, table.truth[:, place])
+            typer.echo(f"  {name}: {describe_target(truth, table.task)}")
     if table.unlabelled:
         typer.echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
     alike = [one.name for one in table.columns if one.is_identifier]

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Model, echo_json, score_line
+from nrs.cli.options import AsJson, Model, echo_json, echo_scores, score_line
 
 _MOST_SHOWN = 20
 
@@ -39,14 +39,16 @@ def info(model: Model, as_json: AsJson = False) -> None:
     settings = facts.pop("settings", {})
     facts["bytes"] = f"{facts['bytes']:,}"
     facts["parameters"] = f"{facts['parameters']:,}"
-    scores = about.pop("scores", None)
+    scores, by_target = about.pop("scores", None), about.pop("scores_by_target", None)
+    about.pop("labels", None)
     facts |= {name.replace("_", " "): value for name, value in about.items()}
     if scores:
         facts["scores"] = score_line(scores)
     for name, value in facts.items():
         if value is not None:
-            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-            typer.echo(f"{name:11} {shown}")
+            typer.echo(f"{name:11} {_shown(value)}")
+    if by_target:
+        echo_scores(by_target)
     if columns:
         shown = ", ".join(f"{one['name']} ({one['kind']})" for one in columns[:_MOST_SHOWN])
         more = f" and {len(columns) - _MOST_SHOWN} more" if len(columns) > _MOST_SHOWN else ""
@@ -54,6 +56,12 @@ def info(model: Model, as_json: AsJson = False) -> None:
     if settings:
         chosen = {name: value for name, value in settings.items() if value is not None}
         typer.echo("settings    " + ", ".join(f"{name}={value}" for name, value in chosen.items()))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {_shown(one)}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _of_table(header: dict[str, Any]) -> dict[str, Any]:
@@ -66,9 +74,12 @@ def _of_table(header: dict[str, Any]) -> dict[str, Any]:
         from nrs.tabular.targets import target_from_state
 
         facts["classes"] = target_from_state(header["target"]).classes.tolist()  # type: ignore[union-attr]
+    about = header.get("about") or {}
+    if about.get("labels"):
+        facts["classes"] = dict(zip(about["target"], about["labels"], strict=True))
     facts["columns"] = [
         {"name": name, "kind": kind} for name, kind in zip(names, kinds, strict=True)
     ]
     facts["settings"] = header["recipe"]
-    facts["about"] = header.get("about")
+    facts["about"] = about or None
     return facts

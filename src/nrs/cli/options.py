@@ -30,6 +30,15 @@ LabelledParts = Annotated[
 Target = Annotated[
     str, typer.Option("--target", "-t", help="The column to predict.", show_default=False)
 ]
+Targets = Annotated[
+    list[str],
+    typer.Option(
+        "--target",
+        "-t",
+        help="The column to predict; several apart by commas, or repeated.",
+        show_default=False,
+    ),
+]
 Task = Annotated[str, typer.Option(help="auto, classification or regression.")]
 Drop = Annotated[
     list[str] | None,
@@ -64,7 +73,15 @@ def score_line(scores: dict[str, float]) -> str:
     return ", ".join(f"{_WORDS.get(name, name)} {value:.4f}" for name, value in scores.items())
 
 
+def echo_scores(by_target: dict[str, dict[str, float]]) -> None:
+    """The scores of each of several targets, a line a target."""
+    width = max(map(len, by_target))
+    for name, scores in by_target.items():
+        typer.echo(f"  {name:{width}}  {score_line(scores)}")
+
+
 _WORDS = {
+    "all_right": "all right",
     "balanced_accuracy": "balanced accuracy",
     "f1": "F1 (macro)",
     "log_loss": "log loss",

@@ -39,6 +39,11 @@ class Counts:
 def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
     """Count the elements of the parameters, each tensor once.
 
+    Parameters
+    ----------
+    module : any network.
+    trainable_only : leave out frozen parameters.
+
     Examples
     --------
     >>> count_parameters(NRS(2048, n_mul=2, n_per=64))    # the paper's ResNet-50 head
@@ -49,6 +54,11 @@ def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
 
 def count(module: nn.Module, *inputs: Tensor) -> Counts:
     """Run `module` once on `inputs` in eval mode and count what its layers do.
+
+    Parameters
+    ----------
+    module : any network.
+    inputs : what its ``forward`` takes.
 
     Examples
     --------

@@ -131,6 +131,10 @@ def fold(module: nn.Module) -> nn.Module:
     their memory transposed, which is faster; a file format that refuses this wants
     ``weight.contiguous()``.
 
+    Parameters
+    ----------
+    module : a network, or the layer alone; it stays as it is.
+
     Examples
     --------
     >>> from nrs import NRS

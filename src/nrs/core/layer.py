@@ -42,6 +42,7 @@ class NRS(nn.Module):
     formulation : how the map is computed, see :func:`nrs.core.subspace_map`; all give the same
         numbers.
     seed : the same seed gives the same layer; None draws from torch's global generator.
+    device, dtype : of the parameters, as of torch's own layers.
 
     Attributes
     ----------

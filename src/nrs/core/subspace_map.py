@@ -41,6 +41,10 @@ def subspace_map(
 
     Parameters
     ----------
+    x : the rows.
+    index : which features each group reads.
+    weight : of each group's outputs.
+    bias : of all outputs; none if None.
     formulation : {"auto", "conv", "dense", "bag", "blocks"}
         - ``"conv"``: gather the cells, then a grouped convolution (the paper, the reference);
         - ``"dense"``: scatter the weights into a (G·O, d) matrix, then one matrix product;

@@ -30,9 +30,11 @@ class CloudFolder:
     Attributes
     ----------
     X_train, X_test : array (n, points, 3 or 6), float32
+        Coordinates, and normals where they were asked for.
     y_train, y_test : array (n,), int64
         Places in `classes`.
     classes : tuple of str
+        Their names, sorted.
     """
 
     X_train: Clouds
@@ -61,7 +63,8 @@ def read_cloud(
 
     Returns
     -------
-    array (n, 3), or (n, 6) with normals
+    points : array
+        (n, 3), or (n, 6) with normals.
 
     Raises
     ------
@@ -123,12 +126,15 @@ def read_cloud_folder(
     Parameters
     ----------
     folder : path
+        Where the files are.
     n : int
         Points of each cloud; a list that has fewer gives some twice.
     normals : bool
+        Whether normals follow the coordinates.
     seed : int
         Of the sampling of meshes, one a file.
     progress : callable (done, all), optional
+        Called after each file.
 
     Raises
     ------

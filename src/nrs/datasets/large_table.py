@@ -149,6 +149,18 @@ class Table:
         other.kinds = other._check_schemas(strictly=False)
         return other
 
+    def with_target(self, target: str) -> Table:
+        """The same files, with one of the columns as the target.
+
+        Raises
+        ------
+        TableFileError
+            If a part does not have it, or no other column is left.
+        """
+        other = copy.copy(self)
+        other.target = target
+        return other.select(self.columns)
+
     def drop(self, columns: Sequence[str]) -> Table:
         """The same table without some of its columns.
 

@@ -18,15 +18,18 @@ def sample_surface(
     Parameters
     ----------
     mesh : Mesh
+        Triangles, at least one with an area.
     n : int
         How many points, at least 1.
     normals : bool
         Whether the normal of the triangle follows the coordinates.
     seed : int or Generator
+        The same number gives the same points.
 
     Returns
     -------
-    array (n, 6), or (n, 3) without normals; float32
+    points : array, float32
+        (n, 6), or (n, 3) without normals.
 
     Raises
     ------

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nrs.core.optional import import_optional
+
 
 class TableFileError(ValueError):
     """A file that is not a table, or not the table that was asked for; says what to do."""
@@ -143,11 +145,4 @@ def _short(text: str, most: int = 120) -> str:
 
 def import_pyarrow() -> Any:
     """The package that reads the files; without it, say which extra installs it."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise ImportError(
-            "reading table files needs pyarrow, which is not installed; "
-            "run: pip install 'neural-random-subspace[frames]'"
-        ) from None
-    return pyarrow
+    return import_optional("pyarrow", "reading table files", "frames")

@@ -9,6 +9,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from nrs.core.optional import import_optional
 from nrs.pages.numbers import column_decimals, mean_and_std
 from nrs.pages.series import COLOURS, Panel, Series, Value, panels_of, wrap_name
 from nrs.pages.tables import Cell, Table
@@ -29,13 +30,7 @@ def plotly_js() -> str:
     ImportError
         Without plotly; the extra ``plots`` installs it.
     """
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError(
-            "the report needs plotly: pip install 'neural-random-subspace[plots]'"
-        ) from error
-    return str(get_plotlyjs())
+    return str(import_optional("plotly.offline", "the report", "plots").get_plotlyjs())
 
 
 def draw_panels(table: Table) -> list[dict[str, Any]]:

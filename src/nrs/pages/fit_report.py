@@ -11,14 +11,16 @@ from nrs.pages import fit_figures
 from nrs.pages.document import draw_document, draw_plots
 from nrs.pages.html import Html, tag
 from nrs.pages.tree_html import draw_trees
+from nrs.pages.wrong_rows import draw_wrong_rows
 
 if TYPE_CHECKING:
-    from nrs.tabular.fit_file import FittedFile
+    from nrs.tabular.fit_file import FittedFile, LabelledTable
     from nrs.tabular.judged import Judged
+    from nrs.tabular.several import JudgedTargets
 
 N_TREES = 6
-# Rows that trees are shown with, mispredicted rows that are listed, and their columns.
-MOST_ROWS, MOST_WRONG, MOST_COLUMNS = 20_000, 300, 12
+# Rows that trees are shown with, and targets that have figures of their own.
+MOST_ROWS, MOST_TARGETS = 20_000, 6
 _WORDS = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
@@ -28,6 +30,7 @@ _WORDS = {
     "r2": "R²",
     "rmse": "RMSE",
     "mae": "mean absolute error",
+    "all_right": "rows with all right",
 }
 
 
@@ -51,8 +54,8 @@ def draw_fit_report(fitted: FittedFile) -> Html:
         _curves(model.history_),
         Html("") if judged is None else _judged(judged),
         _importance(model),
-        _trees(model, table.features.take(some), table.truth[some], table.task, N_TREES),
-        Html("") if judged is None else _wrong(fitted),
+        _trees(model, table.features.take(some), _shown_truth(table, some), N_TREES),
+        Html("") if judged is None else draw_wrong_rows(fitted, _names(model)),
         _settings(model),
     )
     what = f"{table.task.capitalize()} of {table.n_rows:,} rows of {table.source}"
@@ -63,16 +66,27 @@ def draw_fit_report(fitted: FittedFile) -> Html:
 def draw_explanation(model: Any, name: str, n_trees: int, rows: Any = None) -> Html:
     """Draw the page of ``nrs explain``: importances, trees and settings of a saved model."""
     about = model._about or {}
-    lead = f"{about.get('task', 'A model')} of {about.get('target', 'its target')}".capitalize()
+    target = about.get("target", "its target")
+    target = ", ".join(target) if isinstance(target, list) else target
+    lead = f"{about.get('task', 'a model').capitalize()} of {target}"
     main = tag(
         "main",
         tag("section", tag("p", lead, class_="lead"), id="summary"),
         _importance(model),
-        _trees(model, rows, None, "regression", n_trees),
+        _trees(model, rows, {}, n_trees),
         _settings(model),
     )
     header = tag("header", tag("h1", name), tag("p", "What the model looks at"))
     return draw_document(name, header, main, "fit.css")
+
+
+def _shown_truth(table: LabelledTable, some: np.ndarray) -> dict[str, np.ndarray]:
+    """Labels or numbers of some rows, by target."""
+    truth = table.truth[some]
+    if table.several is None:
+        return {table.target: truth}
+    names = enumerate(table.several.names)
+    return {name: table.several.decode(place, truth[:, place]) for place, name in names}
 
 
 def _summary(fitted: FittedFile) -> Html:
@@ -83,11 +97,15 @@ def _summary(fitted: FittedFile) -> Html:
     else:
         by = "out-of-bag rows" if judged.source == "out-of-bag" else judged.source
         lead = f"Measured on {len(judged):,} {by}, which the predicting members did not learn from."
+        if table.several is not None:
+            lead += f" Means over the {len(table.several.names)} targets:"
         tiles = [
             tag("li", tag("strong", _shown(name, value)), tag("span", _WORDS[name]), class_="tile")
             for name, value in judged.scores().items()
         ]
         parts.append(tag("ul", *tiles, class_="tiles"))
+        if table.several is not None:
+            parts.append(_scores_by_target(judged.scores_by_target()))  # type: ignore[union-attr]
     facts = (
         f"Fitted in {fitted.seconds:.1f} s to {len(table.columns)} columns. "
         f"The task was {'' if table.why == 'as asked' else 'guessed'}"
@@ -96,8 +114,19 @@ def _summary(fitted: FittedFile) -> Html:
     return tag("section", tag("p", lead, class_="lead"), *parts, tag("p", facts), id="summary")
 
 
+def _scores_by_target(found: dict[str, dict[str, float]]) -> Html:
+    metrics = list(dict.fromkeys(metric for scores in found.values() for metric in scores))
+    head = [tag("th", title, scope="col") for title in ("target", *map(_WORDS.get, metrics))]
+    lines = []
+    for name, scores in found.items():
+        cells = [_shown(key, scores[key]) if key in scores else "–" for key in metrics]
+        lines.append(tag("tr", tag("th", name, scope="row"), *(tag("td", cell) for cell in cells)))
+    grid = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *lines), class_="cells")
+    return tag("div", grid, class_="scroll", tabindex="0", role="region", aria_label="Scores")
+
+
 def _shown(name: str, value: float) -> str:
-    percent = name in ("accuracy", "balanced_accuracy")
+    percent = name in ("accuracy", "balanced_accuracy", "all_right")
     return f"{100 * value:.1f} %" if percent else f"{value:.4g}"
 
 
@@ -113,7 +142,20 @@ def _curves(history: Any) -> Html:
     return tag("section", tag("h2", "How it learned"), drawn, id="learning")
 
 
-def _judged(judged: Judged) -> Html:
+def _judged(judged: Judged | JudgedTargets) -> Html:
+    # One target, or a figure for each under its name.
+    parts = getattr(judged, "parts", {"": judged})
+    drawn = []
+    for place, (name, one) in enumerate(list(parts.items())[:MOST_TARGETS]):
+        anchor = f"judged-{place}" if name else "judged"
+        drawn += [tag("h3", name)] if name else []
+        drawn.append(_judged_target(anchor, one))
+    if len(parts) > MOST_TARGETS:
+        drawn.append(tag("p", f"The first {MOST_TARGETS} of {len(parts)} targets are drawn."))
+    return tag("section", tag("h2", "How good it is"), *drawn, id="judged")
+
+
+def _judged_target(anchor: str, judged: Judged) -> Html:
     if judged.classes is None:
         panels = fit_figures.residuals(judged)
         words = "Residuals"
@@ -125,8 +167,7 @@ def _judged(judged: Judged) -> Html:
         ]
         words = "Confusion matrix, ROC, precision and recall, calibration"
     caption = f"All from {judged.source} predictions. Dotted: guessing, or the ideal."
-    drawn = draw_plots("judged", panels, words, caption)
-    return tag("section", tag("h2", "How good it is"), drawn, id="judged")
+    return draw_plots(anchor, panels, words, caption)
 
 
 def _names(model: Any) -> list[str]:
@@ -141,7 +182,7 @@ def _importance(model: Any) -> Html:
     return tag("section", tag("h2", "What it looks at"), drawn, id="importance")
 
 
-def _trees(model: Any, rows: Any, truth: np.ndarray | None, task: str, n: int) -> Html:
+def _trees(model: Any, rows: Any, truth: dict[str, np.ndarray], n: int) -> Html:
     try:
         trees = model.trees(n)
     except ValueError as error:
@@ -151,76 +192,16 @@ def _trees(model: Any, rows: Any, truth: np.ndarray | None, task: str, n: int) -
         "asks whether the sum reaches a threshold. These are the most decisive. Numbers are "
         "standardised; a bin such as age[30…45] is 0 below 30, 1 above 45."
     )
-    drawn = draw_trees(trees, rows, truth, task == "classification")
+    drawn = draw_trees(trees, rows, truth, hasattr(model, "classes_"))
     return tag("section", tag("h2", "What decides"), tag("p", lead), drawn, id="trees")
 
 
-def _wrong(fitted: FittedFile) -> Html:
-    """The rows that were predicted worst, with a box to search them."""
-    judged, table = fitted.judged, fitted.table
-    assert judged is not None
-    if judged.classes is None:
-        size = np.abs(judged.predicted - judged.truth)
-        order = np.argsort(-size, kind="stable")[:MOST_WRONG]
-        head, total = ["error"], len(judged)
-        extra = [[f"{judged.predicted[k] - judged.truth[k]:+.4g}"] for k in order]
-        words = f"The {len(order)} rows with the largest errors."
-    else:
-        wrong = np.flatnonzero(judged.truth != judged.predicted)
-        total = len(wrong)
-        chance = np.zeros(len(judged))
-        if judged.probabilities is not None:
-            chance = judged.probabilities.max(1)
-        order = wrong[np.argsort(-chance[wrong], kind="stable")][:MOST_WRONG]
-        head = ["sure by"]
-        extra = [[f"{100 * chance[k]:.0f} %"] for k in order]
-        words = f"{total:,} of {len(judged):,} rows were predicted wrongly; the surest first."
-        if total > len(order):
-            words += f" The first {len(order)} are shown."
-    if len(order) == 0:
-        text = tag("p", "None of the rows was predicted wrongly.")
-        return tag("section", tag("h2", "Mispredicted rows"), text, id="wrong")
-    model = fitted.model
-    columns = [
-        _names(model)[k] for k in np.argsort(-model.feature_importances_)[:MOST_COLUMNS].tolist()
-    ]
-    cells = table.features.select(columns).take(judged.rows[order]).to_pylist()
-    titles = ["row", "true", "predicted", *head, *columns]
-    lines = []
-    for place, k in enumerate(order.tolist()):
-        number = int(table.rows[judged.rows[k]]) + 1
-        shown = [judged.truth[k], judged.predicted[k]]
-        values = (
-            [_cell(v) for v in shown] + extra[place] + [_cell(v) for v in cells[place].values()]
-        )
-        lines.append(tag("tr", tag("th", number, scope="row"), *(tag("td", v) for v in values)))
-    search = tag(
-        "div",
-        tag("label", "Search ", Html('<input type="search" data-filter="wrong-rows" data-whole>')),
-        tag("output"),
-        class_="search",
-    )
-    grid = tag(
-        "table",
-        tag("caption", "Mispredicted rows"),
-        tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles))),
-        tag("tbody", *lines),
-        id="wrong-rows",
-        class_="cells",
-    )
-    box = tag("div", grid, class_="scroll", tabindex="0", role="region", aria_label="Rows")
-    return tag("section", tag("h2", "Mispredicted rows"), tag("p", words), search, box, id="wrong")
-
-
-def _cell(value: Any) -> str:
-    value = value.item() if hasattr(value, "item") else value
-    if value is None or value != value:
-        return "–"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
 def _settings(model: Any) -> Html:
-    about = {k: v for k, v in (model._about or {}).items() if k != "scores"}
+    about = {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in (model._about or {}).items()
+        if name not in ("scores", "scores_by_target", "labels")
+    }
     parameters = {
         name: value
         for name, value in model.get_params(deep=False).items()

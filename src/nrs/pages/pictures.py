@@ -6,6 +6,7 @@ import io
 import math
 from typing import Any
 
+from nrs.core.optional import import_optional
 from nrs.pages.series import COLOURS, Panel, Series, panels_of, wrap_name
 from nrs.pages.tables import Table
 
@@ -20,13 +21,8 @@ def figure(width: float, height: float) -> Any:
     ImportError
         Without matplotlib; the extra ``plots`` installs it.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "the report needs matplotlib: pip install 'neural-random-subspace[plots]'"
-        ) from error
-    return Figure(figsize=(width, height), facecolor="white")
+    matplotlib = import_optional("matplotlib.figure", "the report", "plots")
+    return matplotlib.Figure(figsize=(width, height), facecolor="white")
 
 
 def png(drawing: Any) -> bytes:

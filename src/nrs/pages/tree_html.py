@@ -13,32 +13,51 @@ from nrs.pages.html import Html, tag
 _MOST_TERMS = 6
 _MOST_CLASSES = 6
 
+# Name, colour and mask of some rows.
 Group = tuple[str, str, np.ndarray]
+# Words, values of the rows, and whether their mean is a share.
+Mean = tuple[str, np.ndarray, bool]
 
 
-def draw_trees(trees: Any, rows: Any, truth: np.ndarray | None, is_class: bool) -> Html:
+def draw_trees(trees: Any, rows: Any, truth: dict[str, np.ndarray], is_class: bool) -> Html:
     """The trees of a model, each with its question and, given rows, how they fall.
 
     Parameters
     ----------
     trees : :class:`nrs.explain.Trees`
     rows : a table as the model reads it, or None.
-    truth : (n_rows,) labels or numbers of these rows, or None.
+    truth : (n_rows,) labels or numbers of these rows, by target; empty if not known.
     is_class : whether the truth holds labels.
     """
     values = None if rows is None else trees.sums(rows)
     groups = [] if values is None else _groups(truth, is_class, len(values))
+    means = _means(truth, is_class)
     drawn = []
     for place, tree in enumerate(trees):
         fallen = None if values is None else values[:, place]
-        drawn.append(_draw_tree(place, tree, fallen, groups, truth if not is_class else None))
+        drawn.append(_draw_tree(place, tree, fallen, groups, means))
     return tag("div", *drawn, class_="trees")
 
 
-def _groups(truth: np.ndarray | None, is_class: bool, n_rows: int) -> list[Group]:
-    """Rows by class, or by thirds of a number."""
-    if truth is None:
+def _means(truths: dict[str, np.ndarray], is_class: bool) -> list[Mean]:
+    """What a leaf tells the mean of: numbers, and of several targets how often each holds."""
+    if len(truths) == 1 and is_class:
+        return []
+    means: list[Mean] = []
+    for name, truth in truths.items():
+        if is_class:
+            label = np.unique(truth)[-1]
+            means.append((f"{name} = {label}:", truth == label, True))
+        else:
+            means.append(("mean" if len(truths) == 1 else f"mean {name}", truth, False))
+    return means
+
+
+def _groups(truths: dict[str, np.ndarray], is_class: bool, n_rows: int) -> list[Group]:
+    """Rows by class, or by thirds of a number; of several targets all in one."""
+    if len(truths) != 1:
         return [("rows", colour(0), np.ones(n_rows, dtype=bool))]
+    (truth,) = truths.values()
     if is_class:
         labels, counts = np.unique(truth, return_counts=True)
         most = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CLASSES])
@@ -59,7 +78,7 @@ def _draw_tree(
     tree: Any,
     values: np.ndarray | None,
     groups: list[Group],
-    numbers: np.ndarray | None,
+    means: list[Mean],
 ) -> Html:
     order = sorted(range(len(tree.inputs)), key=lambda k: -abs(tree.weights[k]))
     largest = max((abs(weight) for weight in tree.weights), default=1.0) or 1.0
@@ -81,7 +100,7 @@ def _draw_tree(
         ]
     else:
         yes = values >= 0
-        leaves = [_leaf("no", ~yes, groups, numbers), _leaf("yes", yes, groups, numbers)]
+        leaves = [_leaf("no", ~yes, groups, means), _leaf("yes", yes, groups, means)]
     parts.append(tag("div", *leaves, class_="leaves"))
     if values is not None:
         caption = "Rows by their sum; right of the line the tree says yes."
@@ -101,9 +120,9 @@ def _term(name: str, weight: float, largest: float) -> Html:
     )
 
 
-def _leaf(word: str, side: np.ndarray, groups: list[Group], numbers: np.ndarray | None) -> Html:
+def _leaf(word: str, side: np.ndarray, groups: list[Group], means: list[Mean]) -> Html:
     n = int(side.sum())
-    share = f"{100 * n / max(len(side), 1):.0f} %"
+    share = _percent(n / max(len(side), 1))
     parts = [tag("strong", f"{word}: {n:,} rows ({share})")]
     if n and len(groups) > 1:
         counts = [int((mask & side).sum()) for _, _, mask in groups]
@@ -113,10 +132,17 @@ def _leaf(word: str, side: np.ndarray, groups: list[Group], numbers: np.ndarray 
             if count
         ]
         items = [
-            tag("li", f"{name} {100 * count / n:.0f} %", style=f"--swatch: {ink}")
+            tag("li", f"{name} {_percent(count / n)}", style=f"--swatch: {ink}")
             for count, (name, ink, _) in zip(counts, groups, strict=True)
         ]
         parts += [tag("div", *bars, class_="shares", aria_hidden="true"), tag("ul", *items)]
-    if n and numbers is not None:
-        parts.append(tag("div", f"mean {numbers[side].mean():.4g}", class_="quiet"))
+    for name, values, is_share in means if n else []:
+        mean = float(values[side].mean())
+        shown = _percent(mean) if is_share else f"{mean:.4g}"
+        parts.append(tag("div", f"{name} {shown}", class_="quiet"))
     return tag("div", *parts, class_="leaf")
+
+
+def _percent(share: float) -> str:
+    # A narrow leaf must not part the number from its sign.
+    return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"

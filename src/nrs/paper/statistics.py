@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from nrs.core.optional import import_optional
+
 LEVEL = 0.05
+DIAGRAM = "a critical-difference diagram"
 MARKS = {"win": "●", "tie": "", "lose": "○"}
 # Scores by method, then by dataset.
 Scores = Mapping[str, Mapping[str, float]]
@@ -196,29 +199,32 @@ def draw_critical_differences(scores: Scores, path: str | os.PathLike[str]) -> N
     ValueError
         Unless three methods have two datasets in common.
     """
+    figures = import_optional("matplotlib.figure", DIAGRAM, "paper")
+    figure = figures.Figure(figsize=(7, 0.6 + 0.3 * len(scores)), dpi=150, layout="constrained")
+    critical_differences(scores, figure.add_subplot())
+    figure.savefig(path, format="png")
+
+
+def critical_differences(scores: Scores, axes: Any) -> None:
+    """Draw the critical-difference diagram of average ranks (Nemenyi) into matplotlib's axes.
+
+    Raises
+    ------
+    ImportError, ValueError
+        As :func:`draw_critical_differences`.
+    """
     table = _matrix(scores)
     if table.shape[0] < 2 or table.shape[1] < 3:
         raise ValueError(
             "a diagram needs at least 3 methods with 2 datasets in common, however: "
             f"{table.shape[1]} methods with {table.shape[0]}"
         )
-    try:
-        import scikit_posthocs
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from pandas import DataFrame
-    except ImportError as error:
-        raise ImportError(
-            f"a critical-difference diagram needs {error.name}, which is not installed; "
-            "run: pip install 'neural-random-subspace[paper]'"
-        ) from None
-    frame = DataFrame(table, columns=list(scores))
+    scikit_posthocs, pandas = (
+        import_optional(name, DIAGRAM, "paper") for name in ("scikit_posthocs", "pandas")
+    )
+    frame = pandas.DataFrame(table, columns=list(scores))
     p_values = scikit_posthocs.posthoc_nemenyi_friedman(frame)
-    figure = Figure(figsize=(7, 0.6 + 0.3 * len(scores)), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
     scikit_posthocs.critical_difference_diagram(ranks(scores), p_values, ax=axes, alpha=LEVEL)
-    figure.savefig(path, format="png")
 
 
 def _matrix(scores: Scores) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from nrs.core.atomic import atomic_write
+from nrs.core.optional import import_optional
 from nrs.points.critical import critical_points
 
 
@@ -40,15 +41,17 @@ def draw_cloud(
     ImportError
         Without matplotlib; the extra ``points`` installs it.
     """
-    figure_type, canvas_type = _matplotlib()
+    user = "a picture of a cloud"
+    figures = import_optional("matplotlib.figure", user, "points")
+    canvases = import_optional("matplotlib.backends.backend_agg", user, "points")
     xyz = cloud[:, :3].detach().cpu().numpy()
     chosen = critical_points(weights.detach().cpu()).numpy()
     rest = np.setdiff1d(np.arange(len(xyz)), chosen)
     heavy = weights.detach().cpu().numpy()[chosen]
     strength = heavy / heavy.max() if len(heavy) else heavy
     # Not pyplot: a library does not touch a program's open figures.
-    figure = figure_type(figsize=(9, 4.8), layout="constrained")
-    canvas_type(figure)
+    figure = figures.Figure(figsize=(9, 4.8), layout="constrained")
+    canvases.FigureCanvasAgg(figure)
     for place, (azimuth, elevation) in enumerate(((-60, 20), (30, 20)), start=1):
         ax: Any = figure.add_subplot(1, 2, place, projection="3d")
         for some, arguments in (
@@ -71,14 +74,3 @@ def _extent(xyz: Any) -> tuple[float, float, float]:
     size = np.maximum(np.ptp(xyz, axis=0), 1e-6)
     size = np.maximum(size / size.max(), 0.05)
     return float(size[0]), float(size[1]), float(size[2])
-
-
-def _matplotlib() -> tuple[Any, Any]:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "a picture of a cloud needs matplotlib: pip install 'neural-random-subspace[points]'"
-        ) from error
-    return Figure, FigureCanvasAgg

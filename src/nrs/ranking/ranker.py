@@ -170,7 +170,12 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
     def predict(self, X: Any, qid: Any = None) -> np.ndarray:
         """Scores of documents, (n_rows,); higher ranks earlier within a query.
 
-        `qid` is needed only with ``query_scale="standard"``.
+        Parameters
+        ----------
+        X : table (n_rows, n_columns)
+            A document a row.
+        qid : array (n_rows,), optional
+            The query of each row; needed only with ``query_scale="standard"``.
         """
         check_is_fitted(self)
         X, qid = self._take_qid(X, qid)
@@ -187,6 +192,13 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         Documents of equal score keep their order. ``X.iloc[model.rank(X, qid)]`` is the ranked
         table.
 
+        Parameters
+        ----------
+        X : table (n_rows, n_columns)
+            A document a row.
+        qid : array (n_rows,), optional
+            The query of each row; all of one if None.
+
         Examples
         --------
         >>> X = np.arange(6.0)[:, None]
@@ -202,7 +214,17 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         return order
 
     def score(self, X: Any, y: Any, qid: Any = None) -> float:
-        """NDCG@10 with discount log2, queries without a relevant document skipped."""
+        """NDCG@10 with discount log2, queries without a relevant document skipped.
+
+        Parameters
+        ----------
+        X : table (n_rows, n_columns)
+            A document a row.
+        y : array (n_rows,)
+            Relevance grades.
+        qid : array (n_rows,), optional
+            The query of each row.
+        """
         return float(self.evaluate(X, y, qid))
 
     def evaluate(
@@ -215,7 +237,23 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         discount: Any = "log2",
         empty: Any = "skip",
     ) -> Measurement:
-        """Measure a metric of :mod:`nrs.ranking.metrics`; the result prints its rules."""
+        """Measure a metric of :mod:`nrs.ranking.metrics`; the result prints its rules.
+
+        Parameters
+        ----------
+        X : table (n_rows, n_columns)
+            A document a row.
+        y : array (n_rows,)
+            Relevance grades.
+        qid : array (n_rows,), optional
+            The query of each row.
+        metric : str
+            Such as "ndcg@10", "map" or "mrr".
+        discount : str or callable
+            How gains at lower ranks count less, see :func:`nrs.ranking.metrics.measure`.
+        empty : str or float
+            What a query without a relevant document counts: "skip" leaves it out.
+        """
         scores = self.predict(X, qid)
         labels = self._check_labels(y)
         given = self._take_qid(X, qid)[1]

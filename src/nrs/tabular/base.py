@@ -146,7 +146,9 @@ class TableEstimator(BaseEstimator):
         X : array, data frame (pandas, polars, pyarrow) or sparse matrix, (n_rows, n_columns)
             Numbers, strings, categories, booleans, dates and missing values, as they are.
         y : array (n_rows,) or (n_rows, n_outputs)
+            Labels or numbers.
         sample_weight : array (n_rows,), optional
+            How much each row counts.
         eval_set : (X, y), optional
             Rows that decide when to stop, instead of a held-out part of `X`.
 

@@ -40,6 +40,7 @@ class NRSClassifier(TableClassifier, ForestEstimator):
     scale : {"standard", "none"}, optional
         Whether numbers are standardised.
     epochs, batch_size, lr, weight_decay : optional
+        Passes over the rows, rows of a step, learning rate and decay of Adam.
     validation_fraction : float, optional
         Part of the rows that is held out to choose the epoch; 0 trains on all rows to the end. A
         forest does not use it.
@@ -51,9 +52,11 @@ class NRSClassifier(TableClassifier, ForestEstimator):
     time_limit : float, optional
         Seconds that a fit may take; it ends with the best weights found by then.
     class_weight : dict, "balanced" or None
+        How much a row counts by its label; "balanced" lets all classes count the same.
     categorical_features : list of names, list of indices or boolean mask, optional
         Columns to take as categories beside those whose dtype says so.
     random_state : int, RandomState or None
+        The same number gives the same model.
     n_jobs : int or None
         Threads; None is one, -1 all cores.
     n_workers : int, default=1
@@ -70,22 +73,29 @@ class NRSClassifier(TableClassifier, ForestEstimator):
     verbose : int
         0 silence, 1 a progress bar on a terminal, 2 also log lines elsewhere.
     callbacks : list of :class:`nrs.training.Callback`, optional
+        Called at every epoch, to watch a fit or to end it.
     checkpoint : path, optional
         Directory in which every epoch is saved: a fit that was killed and is started again with
         the same arguments ends with the same bits.
 
     Attributes
     ----------
-    classes_ : ndarray of the labels.
+    classes_ : ndarray
+        The labels, in the order of the probabilities.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
-    history_ : :class:`nrs.training.History`, a table of losses and metrics by epoch (of a forest by
-        round of several epochs, after which out-of-bag rows are judged).
-    oob_score_ : float, accuracy on out-of-bag rows; of a forest.
-    oob_decision_function_ : ndarray (n_rows, n_classes), out-of-bag probabilities; of a forest.
-    oob_rows_ : ndarray, which rows of a :class:`nrs.Table` these are: file · 2⁴⁰ + row.
-    data_wait_ : float, part of the training time spent waiting for the data of a
-        :class:`nrs.Table`.
+    history_ : :class:`nrs.training.History`
+        A table of losses and metrics by epoch (of a forest by round of several epochs, after which
+        out-of-bag rows are judged).
+    oob_score_ : float
+        Accuracy on out-of-bag rows; of a forest.
+    oob_decision_function_ : ndarray (n_rows, n_classes)
+        Out-of-bag probabilities; of a forest.
+    oob_rows_ : ndarray of int64
+        Which rows of a :class:`nrs.Table` these are: file · 2⁴⁰ + row.
+    data_wait_ : float
+        Part of the training time that was spent waiting for the data of a :class:`nrs.Table`.
     feature_importances_ : ndarray (n_columns,)
+        How far the outputs move with each column; the shares sum to one.
     network_, encoder_, recipe_ : the trained module, the learned encoding, all settings used.
 
     Examples
@@ -165,6 +175,10 @@ class NRSClassifier(TableClassifier, ForestEstimator):
 
         Between 0 (sure) and 1 (all classes equally likely); of labels that may hold at once the
         mean of each one's.
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
         """
         p = np.clip(self.predict_proba(X), np.finfo(np.float64).tiny, 1)
         if isinstance(self.target_, ClassTarget):

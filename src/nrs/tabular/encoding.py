@@ -60,10 +60,13 @@ class TableEncoder(BaseEstimator):
     Attributes
     ----------
     n_features_in_ : int
+        Columns of the training table.
     feature_names_in_ : ndarray of str
         Only if the training table had names.
     n_features_out_ : int
+        Features that they become.
     feature_names_out_ : ndarray of str, shape (n_features_out_,)
+        What each feature tells, such as ``colour=red``.
     groups_ : ndarray of int64, shape (n_features_out_,)
         Source column of each feature, ascending.
     kinds_ : list of str, length n_features_in_
@@ -104,6 +107,7 @@ class TableEncoder(BaseEstimator):
         Parameters
         ----------
         X : Table, or anything that :func:`nrs.tabular.frames.read_table` reads
+            The table to learn from.
         rows : array of int, or boolean mask of shape (n_rows,), optional
             The training rows.
 

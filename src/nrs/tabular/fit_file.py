@@ -1,4 +1,4 @@
-"""From a table file to a fitted and judged model, for ``nrs fit``."""
+"""From a table file to a fitted and judged model, for ``nrs fit`` and ``nrs tune``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from nrs.datasets.table_file_errors import missing_columns
 from nrs.datasets.table_files import read_table_file
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.judged import Judged, judge, out_of_bag
+from nrs.tabular.presets import FORESTS
 from nrs.tabular.regressor import NRSRegressor
 from nrs.tabular.schema import (
     TASKS,
@@ -24,6 +25,15 @@ from nrs.tabular.schema import (
     guess_task,
     target_values,
 )
+from nrs.tabular.several import (
+    JudgedTargets,
+    SeveralTargets,
+    labelled_rows,
+    target_names,
+)
+
+if TYPE_CHECKING:
+    from nrs.tabular.tune import TuneResult
 
 # Part of the rows that judges a network which has no out-of-bag rows.
 HELD_OUT = 0.1
@@ -40,15 +50,18 @@ class LabelledTable:
     source : str
         The file.
     features : pyarrow.Table
-    truth : ndarray (n_rows,)
+    truth : ndarray (n_rows,), or (n_rows, n_targets) of several, see :class:`SeveralTargets`
     rows : ndarray (n_rows,)
         Numbers of the rows in the file, from 0.
     target, task, why : str
-        The target's name, what is done with it, and what that was guessed from.
+        The target's name (several apart by commas), what is done with it, and what that was
+        guessed from.
     columns : list of ColumnSummary
     categorical : list of str
     unlabelled : int
         Rows without a target, which were left out.
+    several : SeveralTargets or None
+        Where more than one column is predicted.
     """
 
     source: str
@@ -61,6 +74,7 @@ class LabelledTable:
     columns: list[ColumnSummary]
     categorical: list[str]
     unlabelled: int
+    several: SeveralTargets | None = None
 
     @property
     def n_rows(self) -> int:
@@ -79,10 +93,21 @@ class LabelledTable:
 
     def target_values(self) -> str:
         """The values of the target in a few words."""
-        if self.task == "classification":
-            labels, counts = np.unique(self.truth, return_counts=True)
-            return counted_classes(labels.tolist(), counts.tolist())
-        return f"from {self.truth.min():g} to {self.truth.max():g}"
+        return describe_target(self.truth, self.task)
+
+
+def describe_target(truth: np.ndarray, task: Task) -> str:
+    """The values of one target in a few words.
+
+    Examples
+    --------
+    >>> describe_target(np.array([0.5, 3.0]), "regression")
+    'from 0.5 to 3'
+    """
+    if task == "regression":
+        return f"from {truth.min():g} to {truth.max():g}"
+    labels, counts = np.unique(truth, return_counts=True)
+    return counted_classes(labels.tolist(), counts.tolist())
 
 
 def counted_classes(labels: Sequence[Any], counts: Sequence[int], most: int = 6) -> str:
@@ -104,13 +129,13 @@ class FittedFile:
 
     model: Any
     table: LabelledTable
-    judged: Judged | None
+    judged: Judged | JudgedTargets | None
     seconds: float
 
 
 def read_labelled(
     source: str | os.PathLike[str],
-    target: str,
+    target: str | Sequence[str],
     *,
     task: str = "auto",
     drop: Sequence[str] = (),
@@ -118,6 +143,11 @@ def read_labelled(
     encoding: str = "utf-8",
 ) -> LabelledTable:
     """Read a table and take its target out.
+
+    Parameters
+    ----------
+    target : str or sequence of str
+        A column, or several; "a,b" names two unless a column is called that.
 
     Raises
     ------
@@ -130,11 +160,13 @@ def read_labelled(
         raise ValueError(f"--task must be auto, {' or '.join(TASKS)}, however: {task!r}")
     table = read_table_file(source, as_text=list(categorical), encoding=encoding)
     name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
-    asked = [target, *drop, *categorical]
+    targets = target_names(target, table.column_names)
+    asked = [*targets, *drop, *categorical]
     unknown = [column for column in asked if column not in table.column_names]
     if unknown:
         raise missing_columns(name, unknown, table.column_names)
-    labelled = table.column(target).is_valid()
+    target = ", ".join(targets)
+    labelled = labelled_rows(table, targets)
     rows = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
     unlabelled = table.num_rows - len(rows)
     if unlabelled:
@@ -144,15 +176,13 @@ def read_labelled(
             f"{name} must have at least two rows with a value of {target!r}, however: it has "
             f"{table.num_rows}; check the file"
         )
-    guessed, why = guess_task(table.column(target))
-    chosen: Task = guessed if task == "auto" else task  # type: ignore[assignment]
-    truth = target_values(table.column(target), chosen)
-    if len(np.unique(truth)) < 2:
-        raise ValueError(
-            f"the target {target!r} must have at least two values, however: all are "
-            f"{truth[0].item()!r}; choose another --target"
-        )
-    features = table.drop_columns([target, *drop])
+    several: SeveralTargets | None = None
+    if len(targets) > 1:
+        several, why = SeveralTargets.of(table, targets, task)
+        chosen, truth = several.task, several.encode(table)
+    else:
+        chosen, why, truth = _one_target(table.column(target), target, task)
+    features = table.drop_columns([*targets, *drop])
     if features.num_columns == 0:
         raise ValueError(
             f"{name} must have columns beside the target, however: none is left; drop fewer"
@@ -168,7 +198,20 @@ def read_labelled(
         columns=describe_columns(features, list(categorical) or None),
         categorical=list(categorical),
         unlabelled=unlabelled,
+        several=several,
     )
+
+
+def _one_target(column: Any, name: str, task: str) -> tuple[Task, str, np.ndarray]:
+    guessed, why = guess_task(column)
+    chosen: Task = guessed if task == "auto" else task  # type: ignore[assignment]
+    truth = target_values(column, chosen)
+    if len(np.unique(truth)) < 2:
+        raise ValueError(
+            f"the target {name!r} must have at least two values, however: all are "
+            f"{truth[0].item()!r}; choose another --target"
+        )
+    return chosen, why, truth
 
 
 def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> FittedFile:
@@ -181,11 +224,9 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
     settings : arguments of :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     """
     begin = time.perf_counter()
-    estimator = NRSClassifier if table.task == "classification" else NRSRegressor
-    model: Any = estimator(
-        random_state=seed, categorical_features=table.categorical or None, **settings
-    )
-    judged: Judged | None = None
+    model = _estimator(table, seed, settings)
+    several = table.several
+    judged: Judged | JudgedTargets | None = None
     single = table.in_memory and settings.get("preset") in ("single", "paper")
     if single and len(table.truth) >= LEAST_ROWS:
         kept, held = _hold_out(table.truth, seed)
@@ -193,13 +234,57 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
         # The paper's protocol chooses nothing by held-out rows.
         chooses = {"eval_set": held_out} if settings["preset"] == "single" else {}
         model.fit(table.features.take(kept), table.truth[kept], **chooses)
-        judged = judge(model, *held_out, "held-out rows", held)
+        judged = judge(model, *held_out, "held-out rows", held, several)
     else:
         model.fit(*table.fits_to)
-        judged = out_of_bag(model, table.truth)
-    seconds = time.perf_counter() - begin
+        judged = out_of_bag(model, table.truth, several)
+    return _fitted(model, table, judged, time.perf_counter() - begin)
+
+
+def tune_table(
+    table: LabelledTable,
+    *,
+    seed: int = 0,
+    preset: str = "default",
+    **search: Any,
+) -> tuple[FittedFile, TuneResult]:
+    """Search the settings of a forest for a labelled table, and judge the best by out-of-bag rows.
+
+    Parameters
+    ----------
+    search : arguments of :func:`nrs.tune`.
+
+    Raises
+    ------
+    ValueError
+        If the preset is no forest, or :func:`nrs.tune` complains.
+    """
+    from nrs.tabular.tune import tune
+
+    if preset not in FORESTS:
+        raise ValueError(f"the preset of a search must be among {FORESTS}, however: {preset!r}")
+    begin = time.perf_counter()
+    model = _estimator(table, seed, {"preset": preset})
+    found = tune(model, table.features, table.truth, **search)
+    best = found.best_estimator_
+    judged = out_of_bag(best, table.truth, table.several)
+    fitted = _fitted(best, table, judged, time.perf_counter() - begin)
+    best._about |= {"trials": len(found.trials_), "params": found.best_params_}
+    return fitted, found
+
+
+def _estimator(table: LabelledTable, seed: int, settings: dict[str, Any]) -> Any:
+    kind = NRSClassifier if table.task == "classification" else NRSRegressor
+    return kind(random_state=seed, categorical_features=table.categorical or None, **settings)
+
+
+def _fitted(
+    model: Any, table: LabelledTable, judged: Judged | JudgedTargets | None, seconds: float
+) -> FittedFile:
+    """Note beside a model what it was fitted to and how well."""
+    several = table.several
     model._about = {
-        "target": table.target,
+        "target": table.target if several is None else several.names,
         "task": table.task,
         "source": Path(table.source).name,
         "rows": table.n_rows,
@@ -207,13 +292,17 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
         "scores": None if judged is None else judged.scores(),
         "seconds": round(seconds, 3),
     }
+    if several is not None:
+        model._about["labels"] = several.labels
+        if isinstance(judged, JudgedTargets):
+            model._about["scores_by_target"] = judged.scores_by_target()
     return FittedFile(model, table, judged, seconds)
 
 
 def _hold_out(truth: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.model_selection import train_test_split
 
-    labels = truth if truth.dtype.kind != "f" else None
+    labels = truth if truth.dtype.kind != "f" and truth.ndim == 1 else None
     if labels is not None and np.unique(labels, return_counts=True)[1].min() < 2:
         labels = None
     size = max(round(HELD_OUT * len(truth)), 0 if labels is None else len(np.unique(labels)))

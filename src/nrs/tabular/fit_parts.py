@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from nrs.tabular.columns import PLURAL
 from nrs.tabular.fit_file import LabelledTable, counted_classes
 from nrs.tabular.row_sample import split_places
 from nrs.tabular.schema import MOST_CLASSES, TASKS, ColumnSummary, Task, level_summary
+from nrs.tabular.several import target_names
 from nrs.tabular.survey import Survey
 from nrs.tabular.survey_merge import survey_together
 from nrs.tabular.table_fit import Surveyed, make_target
@@ -28,7 +29,7 @@ STREAM_BYTES = 1 << 30
 class StreamedTable(LabelledTable):
     """A table in files: ``features``, ``truth`` and ``rows`` are those of a sample."""
 
-    surveyed: Surveyed
+    surveyed: Surveyed = field(kw_only=True)
 
     @property
     def n_rows(self) -> int:
@@ -63,7 +64,7 @@ def is_streamed(source: str) -> bool:
 
 def survey_parts(
     source: Any,
-    target: str,
+    target: str | Sequence[str],
     *,
     task: str = "auto",
     drop: Sequence[str] = (),
@@ -80,7 +81,15 @@ def survey_parts(
     """
     if task not in ("auto", *TASKS):
         raise ValueError(f"--task must be auto, {' or '.join(TASKS)}, however: {task!r}")
-    table = Table(source, target)
+    table = Table(source)
+    names = target_names(target, table.columns)
+    if len(names) > 1:
+        raise ValueError(
+            f"a table in files is fitted to one target, however: {', '.join(names)}; name one, or "
+            "read the rows into memory"
+        )
+    (target,) = names
+    table = table.with_target(target)
     table = table.drop(drop) if drop else table
     unknown = [name for name in categorical if name not in table.columns]
     if unknown:

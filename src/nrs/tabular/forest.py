@@ -36,6 +36,8 @@ class ForestNetwork(nn.Module):
         bins of `bins`, then a last input that is always 0.
     bins : the piecewise-linear encoding of some of the features.
     hidden : widths of the fully connected layers of a member.
+    gain : (K, d + bins + 1), how loud each member reads each input; all alike by default. See
+        :mod:`nrs.tabular.relevance`.
     dropout : probability of dropping a unit after each ReLU in training.
     kind : what the outputs mean, as a target's ``kind``; see :func:`combine`.
     seed : the same seed gives the same weights.
@@ -49,6 +51,8 @@ class ForestNetwork(nn.Module):
     """
 
     index: Tensor
+    gain: Tensor
+    shares: Tensor
     temperature: Tensor
     training_forward = "members"
     # The processes that share the rows of a batch, while they train.
@@ -63,6 +67,7 @@ class ForestNetwork(nn.Module):
         index: Tensor,
         bins: PiecewiseLinear,
         *,
+        gain: Tensor | None = None,
         hidden: Sequence[int] = (128,),
         dropout: float = 0.0,
         kind: str = "classes",
@@ -75,7 +80,9 @@ class ForestNetwork(nn.Module):
         self.all_members = members
         self.bins = bins
         self.register_buffer("index", index)
-        # Divides the joint outputs: set from out-of-bag predictions after training.
+        # How much each member counts, 1 on average: set from out-of-bag predictions, as is what
+        # divides the joint outputs.
+        self.register_buffer("shares", torch.ones(members))
         self.register_buffer("temperature", torch.ones(()))
         generator = torch.Generator().manual_seed(seed)
 
@@ -85,6 +92,10 @@ class ForestNetwork(nn.Module):
             return nn.Parameter((torch.rand(shape, generator=generator) * 2 - 1) * bound)
 
         self.n_inputs = in_features + bins.n_bins + 1
+        if gain is None:
+            gain = torch.ones(members, self.n_inputs)
+        # By subspace, as the weights are.
+        self.register_buffer("gain", gain.gather(1, index.flatten(1)).view(index.shape))
         blank = self.n_inputs - 1
         read = (index != blank).sum(2).clamp(min=1).view(members, subspaces, 1, 1)
         self.weight = uniform(members, subspaces, 1, size, fan_in=read)
@@ -102,15 +113,19 @@ class ForestNetwork(nn.Module):
     def members(self, x: Tensor) -> Tensor:
         """Outputs of every member: (K, out_features, B)."""
         batch = x.shape[0]
-        mapped = subspace_map(self.inputs(x), self.index, self.weight)
+        mapped = subspace_map(self.inputs(x), self.index, self.loud_weight())
         h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
         for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
             h = torch.bmm(weight, self._by_member(h))[..., :batch]
             h = self._activate(h.flatten(0, 1).contiguous(), norm)  # type: ignore[arg-type]
         return torch.baddbmm(self.out_bias, self.out_weight, self._by_member(h))[..., :batch]
 
+    def loud_weight(self) -> Tensor:
+        """The subspaces' weights times how loud their inputs are read, (K, G, 1, F)."""
+        return self.weight * self.gain.unsqueeze(2)
+
     def forward(self, x: Tensor) -> Tensor:
-        return combine(self.members(x), self.kind) / self.temperature
+        return combine(self.members(x), self.kind, self.shares.unsqueeze(1)) / self.temperature
 
     def _by_member(self, h: Tensor) -> Tensor:
         """(K·C, B) activations as (K, C, B), B filled up with zeros to a multiple of 16.
@@ -138,6 +153,38 @@ class ForestNetwork(nn.Module):
         activated: Tensor = self.drop(h)
         return activated
 
+    def keep(self, members: Tensor) -> ForestNetwork:
+        """Copy with the members of these numbers only; itself if they are all.
+
+        Examples
+        --------
+        >>> index = torch.tensor([[[0, 1]], [[1, 2]], [[0, 2]]])
+        >>> forest = ForestNetwork(3, 4, index, PiecewiseLinear.between([]), dropout=0.1)
+        >>> forest.keep(torch.tensor([0, 2])).index.tolist()
+        [[[0, 1]], [[0, 2]]]
+        """
+        if len(members) == self.n_members:
+            return self
+        kept = ForestNetwork(
+            self.n_inputs - self.bins.n_bins - 1,
+            self.out_weight.shape[1],
+            self.index[members],
+            self.bins,
+            hidden=[len(weight[0]) for weight in self.hidden],
+            dropout=self.drop.p,
+            kind=self.kind,
+        ).to(self.index.device)
+        state = {}
+        for name, value in self.state_dict().items():
+            if name.startswith("bins.") or value.ndim == 0:
+                state[name] = value
+            else:
+                # Statistics of all members lie end to end.
+                by_member = value.unflatten(0, (self.n_members, -1))[members]
+                state[name] = by_member.flatten(0, 1)
+        kept.load_state_dict(state)
+        return kept.train(self.training)
+
     def fold(self) -> FoldedForest:
         """Copy for inference, with every normalisation folded into the product before it."""
         return FoldedForest(self)
@@ -156,6 +203,7 @@ class FoldedForest(nn.Module):
     shift: Tensor
     out_weight: Tensor
     out_bias: Tensor
+    shares: Tensor
     temperature: Tensor
     first_member = 0
 
@@ -163,6 +211,7 @@ class FoldedForest(nn.Module):
         super().__init__()
         self.kind, self.n_members = forest.kind, forest.n_members
         self.bins = forest.bins
+        self.register_buffer("shares", forest.shares.clone())
         self.register_buffer("temperature", forest.temperature.clone())
         with torch.no_grad():
             self.n_inputs = n_inputs = forest.n_inputs
@@ -172,11 +221,11 @@ class FoldedForest(nn.Module):
             self.register_buffer("shift", shift)
             if self.wide:
                 members, subspaces, _, _ = forest.weight.shape
-                weight = forest.weight * scale.view(members, subspaces, 1, 1)
+                weight = forest.loud_weight() * scale.view(members, subspaces, 1, 1)
                 self.register_buffer("index", forest.index.clone())
                 self.register_buffer("weight", weight)
             else:
-                matrix = dense_weight(forest.index, forest.weight, n_inputs).flatten(0, 1)
+                matrix = dense_weight(forest.index, forest.loud_weight(), n_inputs).flatten(0, 1)
                 self.register_buffer("weight", matrix * scale)
             self.n_hidden = len(forest.hidden)
             for number, (weight, norm) in enumerate(
@@ -206,7 +255,7 @@ class FoldedForest(nn.Module):
         return torch.baddbmm(self.out_bias, self.out_weight, by_member)
 
     def forward(self, x: Tensor) -> Tensor:
-        return combine(self.members(x), self.kind) / self.temperature
+        return combine(self.members(x), self.kind, self.shares.unsqueeze(1)) / self.temperature
 
 
 def combine(outputs: Tensor, kind: str, weights: Tensor | None = None) -> Tensor:
@@ -215,7 +264,7 @@ def combine(outputs: Tensor, kind: str, weights: Tensor | None = None) -> Tensor
     The members' probabilities are averaged, and given as their logarithms (``"classes"``) or as
     their log-odds (``"multilabel"``); numbers are averaged as they are.
 
-    **Shape** outputs ``(K, C, B)``, weights ``(K, B)``, result ``(B, C)``.
+    **Shape** outputs ``(K, C, B)``, weights ``(K, B)`` or ``(K, 1)``, result ``(B, C)``.
 
     Parameters
     ----------

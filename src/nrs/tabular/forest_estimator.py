@@ -30,6 +30,7 @@ from nrs.tabular.metrics import Evaluation
 from nrs.tabular.open_model import OpenModel
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import checksum
+from nrs.tabular.shares import learn_shares
 from nrs.tabular.stream import StreamedBatches
 from nrs.tabular.table_fit import SampledRows, Surveyed, prepare_table
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
@@ -76,8 +77,10 @@ class ForestEstimator(OpenModel, TableEstimator):
             Numbers, strings, categories, booleans, dates and missing values, as they are. Or a
             :class:`nrs.Table`, which need not fit in memory.
         y : array (n_rows,) or (n_rows, n_outputs)
-            Not for a :class:`nrs.Table`, which brings its own, nor are weights and groups.
+            Labels or numbers. Not for a :class:`nrs.Table`, which brings its own, nor are weights
+            and groups.
         sample_weight : array (n_rows,), optional
+            How much each row counts.
         eval_set : (X, y), optional
             Rows that decide when to stop, instead of out-of-bag or held-out rows of `X`.
         groups : array (n_rows,), optional
@@ -169,13 +172,7 @@ class ForestEstimator(OpenModel, TableEstimator):
         if rows is None:
             assert self._shape is not None
             return blank_forest(self._shape, self.target_, self.recipe_)
-        network = grow_forest(rows, self.encoder_, self.target_, self.recipe_, seed)
-        self._shape = {
-            "in_features": self.encoder_.n_features_out_,
-            "index": list(network.index.shape),
-            "n_bins": network.bins.n_bins,
-        }
-        return network
+        return grow_forest(rows, self.encoder_, self.target_, self.recipe_, seed, self._folds)
 
     def _make_batches(self, rows: Any) -> ShuffledBatches | StreamedBatches:
         if not self.recipe_.members:
@@ -229,7 +226,7 @@ class ForestEstimator(OpenModel, TableEstimator):
         weights = None if judged.weights is None else judged.weights[judged.index]
 
         def evaluate(network: Any) -> dict[str, float]:
-            outputs = shared_out_of_bag(network, judged, folds, n_folds, self._group).cpu()
+            outputs = shared_out_of_bag(network, judged, folds, n_folds, self._group)[0].t().cpu()
             return evaluation(outputs, judged.targets[judged.index], weights)
 
         return evaluate
@@ -271,19 +268,30 @@ class ForestEstimator(OpenModel, TableEstimator):
         """Learn from out-of-bag predictions how good and how sure the forest is."""
         assert self._folds is not None
         assert isinstance(self.network_, ForestNetwork)
-        folds = torch.from_numpy(self._folds)
-        outputs = shared_out_of_bag(self._predictor, rows, folds, self._n_folds(), present()).cpu()
+        folds, n_folds = torch.from_numpy(self._folds), self._n_folds()
+        views = self._n_views()
+        outputs = shared_out_of_bag(self._predictor, rows, folds, n_folds, present(), views).cpu()
         truth = rows.targets[rows.index]
+        weights = None if rows.weights is None else rows.weights[rows.index]
+        shares = learn_shares(outputs, truth, self.target_, weights)
+        joint = combine(outputs, self.target_.kind, shares.unsqueeze(1))
+        each = shares.repeat_interleave(self.network_.n_members // views)
+        self.network_.shares.copy_(each)
+        self.network_ = self.network_.keep(each.nonzero()[:, 0].to(rows.device))
         if isinstance(self.target_, (ClassTarget, MultilabelTarget)):
-            weights = None if rows.weights is None else rows.weights[rows.index]
-            temperature = find_temperature(outputs, truth, self.target_, weights)
+            temperature = find_temperature(joint, truth, self.target_, weights)
             self.network_.temperature.fill_(temperature)
-            outputs = outputs / self.network_.temperature.cpu()
-            self.oob_decision_function_ = self.target_.probabilities(outputs)
+            joint = joint / self.network_.temperature.cpu()
+            self.oob_decision_function_ = self.target_.probabilities(joint)
         else:
-            self.oob_prediction_ = self.target_.labels(outputs)
-            self._residuals = _residual_quantiles(outputs, truth)
-        self.oob_score_ = self._oob_score(outputs, truth)
+            self.oob_prediction_ = self.target_.labels(joint)
+            self._residuals = _residual_quantiles(joint, truth)
+        self.oob_score_ = self._oob_score(joint, truth)
+
+    def _n_views(self) -> int:
+        """Views whose members judge all rows between them; 1 if they do so only together."""
+        views = len(self.recipe_.views)
+        return views if self.recipe_.members // views >= self._n_folds() else 1
 
     def _oob_score(self, outputs: Tensor, truth: Tensor) -> float:
         raise NotImplementedError
@@ -303,8 +311,14 @@ class ForestEstimator(OpenModel, TableEstimator):
         if not self._is_forest():
             return {}
         residuals = getattr(self, "_residuals", None)
+        assert isinstance(self.network_, ForestNetwork)
+        shape = {
+            "in_features": self.encoder_.n_features_out_,
+            "index": list(self.network_.index.shape),
+            "n_bins": self.network_.bins.n_bins,
+        }
         return {
-            "forest": self._shape,
+            "forest": shape,
             "oob_score": None if not hasattr(self, "oob_score_") else self.oob_score_.hex(),
             "residuals": None if residuals is None else residuals.tolist(),
         }

@@ -14,6 +14,7 @@ from nrs.tabular.bins import PiecewiseLinear, find_edges
 from nrs.tabular.encoding import TableEncoder
 from nrs.tabular.forest import FoldedForest, ForestNetwork, combine
 from nrs.tabular.presets import Recipe
+from nrs.tabular.relevance import column_gains
 from nrs.tabular.subspaces import as_index, draw_subspaces
 from nrs.tabular.targets import Target
 from nrs.training.processes import ALONE, Processes
@@ -27,30 +28,61 @@ FEW_VALUES = 10
 
 
 def grow_forest(
-    rows: Rows, encoder: TableEncoder, target: Target, recipe: Recipe, seed: int
+    rows: Rows,
+    encoder: TableEncoder,
+    target: Target,
+    recipe: Recipe,
+    seed: int,
+    folds: np.ndarray | None = None,
 ) -> ForestNetwork:
     """Make an untrained forest for a table.
 
-    Half of the members read numbers as they are, the other half their bins too. A subspace takes
-    whole columns, with all features that the encoder made of them.
+    The members are divided among the recipe's views: a plain one reads numbers as they are, a
+    binned one their bins too. A subspace takes whole columns, with all features that the encoder
+    made of them.
+
+    Parameters
+    ----------
+    folds : the fold of each row of the whole table, if members are not to see one each.
     """
     rng = np.random.default_rng(seed)
     bins, few = _find_bins(rows, recipe.bins)
     n_features = encoder.n_features_out_
-    source = encoder.groups_[bins.source.numpy()]
-    plain, binned = [], []
+    sources = bins.source.numpy()
+    parts: dict[str, list[np.ndarray]] = {"plain": [], "binned": []}
     for column in np.unique(encoder.groups_):
         features = np.flatnonzero(encoder.groups_ == column)
-        steps = n_features + np.flatnonzero(source == column)
-        binned.append(np.concatenate([features, steps]))
+        own = encoder.groups_[sources] == column
+        parts["binned"].append(np.concatenate([features, n_features + np.flatnonzero(own)]))
         # Bins in place of the number itself, where it has few values.
-        stand_in = n_features + np.flatnonzero(few[bins.source.numpy()] & (source == column))
-        plain.append(np.concatenate([features[~few[features]], stand_in]))
-    n_plain = recipe.members // 2 if bins.n_bins else recipe.members
-    views = [plain] * n_plain + [binned] * (recipe.members - n_plain)
-    members = [draw_subspaces(view, recipe.subspaces, recipe.columns, rng) for view in views]
+        stand_in = n_features + np.flatnonzero(few[sources] & own)
+        parts["plain"].append(np.concatenate([features[~few[features]], stand_in]))
+    members = []
+    for member in range(recipe.members):
+        encoding, times = recipe.views[member * len(recipe.views) // recipe.members]
+        columns = max(1, round(recipe.columns * times))
+        members.append(draw_subspaces(parts[encoding], recipe.subspaces, columns, rng))
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
-    return _network(n_features, index, bins, target, recipe, seed)
+    gain = torch.from_numpy(_gains(rows, encoder.groups_, sources, target, recipe, folds))
+    return _network(n_features, index, bins, target, recipe, seed, gain)
+
+
+def _gains(
+    rows: Rows,
+    columns: np.ndarray,
+    sources: np.ndarray,
+    target: Target,
+    recipe: Recipe,
+    folds: np.ndarray | None,
+) -> np.ndarray:
+    """How loud each member reads each input, (members, inputs)."""
+    if folds is None:
+        folds = np.zeros(rows.features.shape[0], dtype=np.int64)
+    n_folds = int(folds.max()) + 1
+    gains = column_gains(rows, columns, target, folds, n_folds, recipe.least_gain)
+    blank = np.ones((n_folds, 1), dtype=np.float32)
+    by_fold = np.concatenate([gains, gains[:, sources], blank], axis=1)
+    return by_fold[np.arange(recipe.members) % n_folds]
 
 
 def blank_forest(shape: dict[str, Any], target: Target, recipe: Recipe) -> ForestNetwork:
@@ -67,12 +99,14 @@ def _network(
     target: Target,
     recipe: Recipe,
     seed: int,
+    gain: Tensor | None = None,
 ) -> ForestNetwork:
     return ForestNetwork(
         in_features,
         target.n_outputs,
         index,
         bins,
+        gain=gain,
         hidden=recipe.hidden,
         dropout=recipe.dropout,
         kind=target.kind,
@@ -165,17 +199,23 @@ def forest_loss(network: ForestNetwork, batch: Any, target: Target, n_folds: int
 
 
 def out_of_bag(
-    network: ForestNetwork | FoldedForest, rows: Rows, folds: Tensor, n_folds: int
+    network: ForestNetwork | FoldedForest,
+    rows: Rows,
+    folds: Tensor,
+    n_folds: int,
+    n_views: int = 1,
 ) -> Tensor:
-    """Joint outputs of the members that did not see each row, (n_rows, out_features)."""
+    """Outputs of the members that did not see each row, joint within views, (V, C, n_rows)."""
     parts = []
     fold_of = _fold_of(network, n_folds, rows.device)
     with torch.no_grad():
         for numbers in rows.parts():
             x, _, _ = rows.take(numbers)
             unseen = (folds[numbers].to(rows.device) == fold_of).to(x.dtype)
-            parts.append(combine(network.members(x), network.kind, unseen))
-    return torch.cat(parts)
+            views = zip(network.members(x).chunk(n_views), unseen.chunk(n_views), strict=True)
+            joint = [combine(outputs, network.kind, own).t() for outputs, own in views]
+            parts.append(torch.stack(joint))
+    return torch.cat(parts, 2)
 
 
 def _fold_of(network: Any, n_folds: int, device: torch.device) -> Tensor:

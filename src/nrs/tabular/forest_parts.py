@@ -194,7 +194,8 @@ class Gathered(nn.Module):
         return torch.cat(self.together.gather(self.part.members(x)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return combine(self.members(x), self.kind) / self.part.temperature
+        equally = x.new_ones(self.n_members, 1)
+        return combine(self.members(x), self.kind, equally) / self.part.temperature
 
 
 def answering(network: ForestNetwork, group: Processes) -> Any:
@@ -203,20 +204,23 @@ def answering(network: ForestNetwork, group: Processes) -> Any:
 
 
 def shared_out_of_bag(
-    network: Any, rows: Rows, folds: Tensor, n_folds: int, group: Processes
+    network: Any, rows: Rows, folds: Tensor, n_folds: int, group: Processes, n_views: int = 1
 ) -> Tensor:
     """:func:`out_of_bag` by several processes: each judges some rows, or has some members do it."""
     if not group.divides_rows:
-        return out_of_bag(network, rows, folds, n_folds)
+        return out_of_bag(network, rows, folds, n_folds, n_views)
     parts = list(rows.parts())
-    own = [out_of_bag(network, rows.subset(part), folds, n_folds) for part in group.share(parts)]
-    width = network.out_bias.shape[1]
-    gathered = group.gather(torch.cat(own) if own else rows.targets.new_empty(0, width).float())
-    outputs = gathered[0].new_empty(len(rows), width)
+    own = [
+        out_of_bag(network, rows.subset(part), folds, n_folds, n_views)
+        for part in group.share(parts)
+    ]
+    none = torch.empty(n_views, network.out_bias.shape[1], 0, device=rows.device)
+    gathered = group.gather(torch.cat([none, *own], 2))
+    outputs = none.new_empty(*none.shape[:2], len(rows))
     starts = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0).tolist()
     for rank, judged in enumerate(gathered):
         mine = range(rank, len(parts), group.size)
         sizes = [len(parts[number]) for number in mine]
-        for number, values in zip(mine, judged.split(sizes), strict=True):
-            outputs[starts[number] : starts[number + 1]] = values
+        for number, values in zip(mine, judged.split(sizes, 2), strict=True):
+            outputs[..., starts[number] : starts[number + 1]] = values
     return outputs

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrs.tabular.targets import ClassTarget
+
+if TYPE_CHECKING:
+    from nrs.tabular.several import JudgedTargets, SeveralTargets
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,6 @@ class Judged:
     def _of_probabilities(self) -> dict[str, float]:
         from sklearn import metrics
 
-        if self.probabilities is None or self.classes is None:
-            return {}
         # A label that the model does not know has no probability.
         if self.probabilities is None or self.classes is None:
             return {}
@@ -88,29 +89,51 @@ class Judged:
         return found
 
 
-def judge(model: Any, X: Any, truth: np.ndarray, source: str, rows: np.ndarray) -> Judged:
-    """Predict rows whose truth is known.
+def scored(model: Any, X: Any) -> np.ndarray:
+    """What a model is judged by: probabilities of a classifier, numbers of a regressor."""
+    values: np.ndarray = model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)
+    return values
 
-    **Shape** X ``(n, n_columns)``, truth ``(n,)``, rows ``(n,)`` their numbers in the whole table.
+
+def beside(
+    model: Any,
+    values: np.ndarray,
+    truth: np.ndarray,
+    source: str,
+    rows: np.ndarray,
+    several: SeveralTargets | None = None,
+) -> Judged | JudgedTargets:
+    """Set what :func:`scored` gave beside the truth.
+
+    **Shape** values ``(n,)`` or ``(n, n_classes)``, truth ``(n,)``, rows ``(n,)`` their numbers in
+    the whole table; of several targets values and truth ``(n, n_targets)``.
     """
+    if several is not None:
+        return several.judged(values, truth, source, rows)
     if not isinstance(model.target_, ClassTarget):
-        return Judged(source, rows, truth, model.predict(X))
-    chances = model.predict_proba(X)
-    return _of_chances(model, chances, truth, source, rows)
-
-
-def out_of_bag(model: Any, truth: np.ndarray) -> Judged | None:
-    """What a just fitted forest predicted for every training row by members that never saw it."""
-    rows = np.arange(len(truth))
-    if hasattr(model, "oob_decision_function_"):
-        return _of_chances(model, model.oob_decision_function_, truth, "out-of-bag", rows)
-    if hasattr(model, "oob_prediction_"):
-        return Judged("out-of-bag", rows, truth, model.oob_prediction_)
-    return None
-
-
-def _of_chances(
-    model: Any, chances: np.ndarray, truth: np.ndarray, source: str, rows: np.ndarray
-) -> Judged:
+        return Judged(source, rows, truth, values)
     classes = model.classes_
-    return Judged(source, rows, truth, classes[chances.argmax(1)], chances, classes)
+    return Judged(source, rows, truth, classes[values.argmax(1)], values, classes)
+
+
+def judge(
+    model: Any,
+    X: Any,
+    truth: np.ndarray,
+    source: str,
+    rows: np.ndarray,
+    several: SeveralTargets | None = None,
+) -> Judged | JudgedTargets:
+    """Predict rows whose truth is known; shapes as in :func:`beside`."""
+    return beside(model, scored(model, X), truth, source, rows, several)
+
+
+def out_of_bag(
+    model: Any, truth: np.ndarray, several: SeveralTargets | None = None
+) -> Judged | JudgedTargets | None:
+    """What a just fitted forest predicted for every training row by members that never saw it."""
+    for name in ("oob_decision_function_", "oob_prediction_"):
+        if hasattr(model, name):
+            rows = np.arange(len(truth))
+            return beside(model, getattr(model, name), truth, "out-of-bag", rows, several)
+    return None

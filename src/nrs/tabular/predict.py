@@ -12,8 +12,10 @@ from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import column_names, stream_table_file
 from nrs.datasets.table_output import write_table_file
 from nrs.tabular.classifier import NRSClassifier
-from nrs.tabular.judged import Judged, judge
+from nrs.tabular.judged import Judged, beside, scored
 from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.schema import target_values
+from nrs.tabular.several import JudgedTargets, SeveralTargets, labelled_rows
 from nrs.tabular.targets import ClassTarget
 from nrs.training import ModelFileError, read_model
 
@@ -66,8 +68,9 @@ def predict_chunks(
     Yields
     ------
     pyarrow.Table
-        The kept columns, then ``prediction`` (``prediction_0``, … of several outputs), then
-        ``probability_<class>`` or ``low`` and ``high``.
+        The kept columns, then ``prediction``, then ``probability_<class>`` or ``low`` and
+        ``high``. Of several targets each column ends in the target's name, as in
+        ``prediction_price`` and ``probability_ill_yes``; without names in a number from 0.
 
     Raises
     ------
@@ -84,24 +87,23 @@ def predict_chunks(
     if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("an interval needs a regressor, however: the model predicts classes")
     columns = _columns(model, source, encoding)
+    several = SeveralTargets.of_model(model)
     for chunk in stream_table_file(source, columns, also=keep, encoding=encoding):
         X = _features(model, chunk, list(columns), source)
         found: dict[str, Any] = {name: chunk.column(name) for name in keep}
+        if several is not None:
+            found |= _predict_several(model, several, X, probabilities, interval)
+            yield pyarrow.table(found)
+            continue
         if probabilities:
             chances = model.predict_proba(X)
-            if isinstance(model.target_, ClassTarget):
-                found["prediction"] = model.classes_[chances.argmax(1)]
-            else:
-                found |= _columns_of((chances > 0.5).astype(int))
+            found["prediction"] = model.classes_[chances.argmax(1)]
             for place, label in enumerate(model.classes_.tolist()):
                 found[f"probability_{label}"] = chances[:, place]
         else:
-            found |= _columns_of(model.predict(X))
+            found["prediction"] = model.predict(X)
         if interval is not None:
-            for name, values in zip(
-                ("low", "high"), model.predict_interval(X, interval), strict=True
-            ):
-                found |= _columns_of(values, name)
+            found["low"], found["high"] = model.predict_interval(X, interval)
         yield pyarrow.table(found)
 
 
@@ -134,16 +136,43 @@ def write_predictions(
     return n_rows
 
 
+def _predict_several(
+    model: Any, several: SeveralTargets, X: Any, probabilities: bool, interval: float | None
+) -> dict[str, np.ndarray]:
+    if probabilities:
+        chances = model.predict_proba(X)
+        labels = several.predicted(chances > 0.5)
+        return labels | several.predicted(chances, "probability", chances=True)
+    found = several.predicted(model.predict(X))
+    if interval is not None:
+        low, high = model.predict_interval(X, interval)
+        found |= several.predicted(low, "low") | several.predicted(high, "high")
+    return found
+
+
 def judge_file(
-    model: Any, source: Any, target: str, *, encoding: str = "utf-8"
-) -> tuple[Judged, int]:
+    model: Any,
+    source: Any,
+    target: str | Sequence[str],
+    *,
+    encoding: str = "utf-8",
+) -> tuple[Judged | JudgedTargets, int]:
     """Predict a labelled table and set the predictions beside the truth.
+
+    Parameters
+    ----------
+    model : a fitted estimator
+    source : path, or "-" for standard input
+    target : str or sequence of str
+        The column with the truth; of several targets all of them, in the order of the fit.
+    encoding : str
+        Of a text file.
 
     Returns
     -------
-    judged : Judged
+    judged : Judged, or JudgedTargets of several
     unlabelled : int
-        Rows without a value of the target, which were left out.
+        Rows without a value of a target, which were left out.
 
     Raises
     ------
@@ -151,25 +180,36 @@ def judge_file(
         As :func:`predict_chunks`, or if no row has a value of the target.
     """
     columns = _columns(model, source, encoding)
-    kind = _target_kind(model)
-    parts: list[Judged] = []
-    at = n_known = 0
-    for chunk in stream_table_file(source, columns | {target: kind}, encoding=encoding):
-        labelled = chunk.column(target).is_valid()
+    names = [target] if isinstance(target, str) else list(target)
+    several = SeveralTargets.of_model(model, names)
+    if several is None and len(names) > 1:
+        raise ValueError(f"the model predicts one target, however: {', '.join(names)}; name one")
+    names = names if several is None else several.names
+    kinds = {names[0]: _target_kind(model)} if several is None else several.kinds
+    truths, predicted, places = [], [], []
+    at = 0
+    for chunk in stream_table_file(source, columns | kinds, encoding=encoding):
+        labelled = labelled_rows(chunk, names)
         rows = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
         part = chunk.filter(labelled) if len(rows) < chunk.num_rows else chunk
         if len(rows):
-            truth = _truth(model, part.column(target), str(source))
             X = _features(model, part, list(columns), source)
-            parts.append(judge(model, X, truth, os.path.basename(str(source)), at + rows))
+            if several is None:
+                truths.append(_truth(model, part.column(names[0])))
+            else:
+                truths.append(several.encode(part))
+            predicted.append(scored(model, X))
+            places.append(at + rows)
         at += chunk.num_rows
-        n_known += len(rows)
-    if not parts:
+    if not places:
         raise TableFileError(
-            f"{source} must have rows with a value of {target!r}, however: none has one; "
-            "check the file"
+            f"{source} must have rows with a value of {', '.join(names)!r}, however: none has "
+            "one; check the file"
         )
-    return _joined(parts), at - n_known
+    rows = np.concatenate(places)
+    values, truth = np.concatenate(predicted), np.concatenate(truths)
+    judged = beside(model, values, truth, os.path.basename(str(source)), rows, several)
+    return judged, at - len(rows)
 
 
 def read_rows(model: Any, source: Any, most: int = 20_000) -> Any:
@@ -186,19 +226,6 @@ def read_rows(model: Any, source: Any, most: int = 20_000) -> Any:
     return pyarrow.concat_tables(chunks).slice(0, most)
 
 
-def _joined(parts: Sequence[Judged]) -> Judged:
-    first = parts[0]
-    chances = [part.probabilities for part in parts if part.probabilities is not None]
-    return Judged(
-        first.source,
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.truth for part in parts]),
-        np.concatenate([part.predicted for part in parts]),
-        np.concatenate(chances) if chances else None,
-        first.classes,
-    )
-
-
 def _target_kind(model: Any) -> str:
     if not isinstance(model.target_, ClassTarget):
         return "number"
@@ -206,17 +233,13 @@ def _target_kind(model: Any) -> str:
     return "boolean" if kind == "b" else "number" if kind in "iuf" else "category"
 
 
-def _truth(model: Any, column: Any, source: str) -> np.ndarray:
-    from nrs.tabular.schema import target_values
-
-    if isinstance(model.target_, ClassTarget):
-        truth = target_values(column, "classification")
-        kind = model.classes_.dtype.kind
-        # A file with types of its own may hold numbers where the model knows text.
-        return truth.astype(str) if kind in "UO" else truth.astype(model.classes_.dtype)
-    if getattr(model.target_, "single", False):
+def _truth(model: Any, column: Any) -> np.ndarray:
+    if not isinstance(model.target_, ClassTarget):
         return target_values(column, "regression")
-    raise ValueError(f"{source} can be judged for one target only; use the model in Python")
+    truth = target_values(column, "classification")
+    kind = model.classes_.dtype.kind
+    # A file with types of its own may hold numbers where the model knows text.
+    return truth.astype(str) if kind in "UO" else truth.astype(model.classes_.dtype)
 
 
 def _columns(model: Any, source: Any, encoding: str) -> dict[str, str]:
@@ -244,9 +267,3 @@ def _features(model: Any, chunk: Any, names: list[str], source: Any) -> Any:
     # Fitted to an array: given one again, its columns are known by position.
     columns = [table.column(name).to_pandas().to_numpy() for name in names]
     return np.column_stack(columns)
-
-
-def _columns_of(values: np.ndarray, name: str = "prediction") -> dict[str, np.ndarray]:
-    if values.ndim == 1:
-        return {name: values}
-    return {f"{name}_{place}": values[:, place] for place in range(values.shape[1])}

@@ -12,8 +12,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
+from nrs.tabular.folds import MOST_FOLDS
+
 FORESTS = ("default", "fast", "best")
 PRESETS = (*FORESTS, "single", "paper")
+# Numbers as they are and in bins; then subspaces of other sizes too.
+Views = tuple[tuple[str, float], ...]
+TWO_VIEWS: Views = (("plain", 1.0), ("binned", 1.0))
+SIX_VIEWS: Views = tuple(
+    (name, times) for name in ("plain", "binned") for times in (1.0, 1 / 3, 3.0)
+)
 
 
 @dataclass(frozen=True)
@@ -46,11 +54,16 @@ class Recipe:
     subspaces: int = 0
     columns: int = 0
     bins: int = 0
+    # The views that members are divided among: how numbers are read, and how many times `columns`
+    # a subspace takes. How loud the least relevant column is read.
+    views: Views = ()
+    least_gain: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values, but a callable metric by its name."""
         values = asdict(self)
         values["hidden"] = list(self.hidden)
+        values["views"] = [list(view) for view in self.views]
         if callable(self.metric):
             values["metric"] = getattr(self.metric, "__name__", "callable")
         return values
@@ -60,7 +73,8 @@ class Recipe:
         """Read what :meth:`to_dict` wrote."""
         known = {field.name for field in fields(cls)}
         kept = {name: value for name, value in values.items() if name in known}
-        return cls(**{**kept, "hidden": tuple(kept["hidden"])})
+        views = tuple((name, times) for name, times in kept.get("views", ()))
+        return cls(**{**kept, "hidden": tuple(kept["hidden"]), "views": views})
 
 
 def resolve(preset: str, chosen: Mapping[str, Any], rows: int, features: int) -> Recipe:
@@ -125,16 +139,19 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
 
     The larger the table, the fewer and the larger the steps, and the fewer the members: with many
     rows one member alone generalises, and time is what lacks. A small table gets at least 400
-    steps in all.
+    steps in all, and drops more units.
     """
     batch_size = 128 if rows < 20_000 else 256 if rows < 200_000 else 1024
     epochs = 40 if rows < 50_000 else 20 if rows < 500_000 else 8
-    members = 16 if rows < 100_000 else 8
+    members = 16 if rows < 10_000 else 8
+    views = TWO_VIEWS
     width = 128
     if preset == "fast":
         members, width, epochs = 8, 64, max(4, epochs // 4)
     elif preset == "best":
-        members, epochs = 2 * members, round(1.5 * epochs)
+        # As many members of each view as there are folds, so that views can be weighed.
+        views = SIX_VIEWS if rows < 100_000 else TWO_VIEWS
+        members, epochs = MOST_FOLDS * len(views), round(1.5 * epochs)
     steps = max(1, math.ceil(rows / batch_size))
     least = 100 if preset == "fast" else 400
     return Recipe(
@@ -143,9 +160,11 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
         subspaces=width,
         columns=9,
         bins=8,
+        views=views,
+        least_gain=0.1,
         # A second layer pays off where there are rows enough to fit it.
         hidden=(width,) if rows < 1_000 else (width, width),
-        dropout=0.1,
+        dropout=0.2 if rows < 1_500 else 0.1,
         epochs=max(epochs, math.ceil(least / steps)),
         batch_size=batch_size,
         lr=3e-3,

@@ -36,6 +36,7 @@ class NRSRegressor(TableRegressor, ForestEstimator):
 
         Parameters
         ----------
+        X : a table with the columns of the fit.
         return_std : bool, default=False
             Give a pair of the predictions and of the spread of the forest's members around them:
             how far the members disagree, which grows away from the training rows.
@@ -54,12 +55,14 @@ class NRSRegressor(TableRegressor, ForestEstimator):
 
         Parameters
         ----------
+        X : a table as :meth:`predict` takes it.
         level : float, default=0.9
             Between 0 and 1.
 
         Returns
         -------
-        low, high : ndarray, each shaped as :meth:`predict` gives it
+        low, high : ndarray
+            Each shaped as :meth:`predict` gives it.
 
         Raises
         ------

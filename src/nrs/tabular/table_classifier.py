@@ -37,6 +37,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):
 
         Parameters
         ----------
+        X, y, sample_weight : as of :meth:`fit`.
         classes : array, optional
             All labels that will ever come; at the first call only, where `y` may lack some.
         """

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+from nrs.core.optional import import_optional
 from nrs.training.state import TrainState
 
 logger = logging.getLogger("nrs.training")
@@ -65,7 +66,7 @@ class Progress(Callback):
     def on_train_begin(self, state: TrainState) -> None:
         on_terminal = sys.stderr is not None and sys.stderr.isatty()
         if self.verbose >= 1 and on_terminal:
-            self._bar = _rich_bar()
+            self._bar = rich_bar()
         self._logs = self._bar is None and self.verbose >= (1 if on_terminal else 2)
         if self._bar is not None:
             total = state.settings.epochs
@@ -100,7 +101,8 @@ class Progress(Callback):
         self._bar = self._task = None
 
 
-def _rich_bar() -> Any:
+def rich_bar() -> Any:
+    """A bar on stderr that goes when it is done; None without rich."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -136,15 +138,12 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def on_train_begin(self, state: TrainState) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise ImportError(
-                "the TensorBoard callback needs tensorboard, which is not installed; "
-                "run: pip install 'neural-random-subspace[tensorboard]'"
-            ) from None
+        user = "the TensorBoard callback"
+        tensorboard = import_optional("torch.utils.tensorboard", user, "tensorboard")
         # A resumed run repeats the epochs after its checkpoint: purge what was written of them.
-        self._writer = SummaryWriter(os.fspath(self.log_dir), purge_step=state.epoch or None)
+        self._writer = tensorboard.SummaryWriter(
+            os.fspath(self.log_dir), purge_step=state.epoch or None
+        )
 
     def on_epoch_end(self, state: TrainState) -> None:
         for name, value in state.history.rows[-1].items():

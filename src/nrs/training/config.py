@@ -40,7 +40,8 @@ def read_config(
 
     Returns
     -------
-    dict of section name to an instance of its dataclass
+    sections : dict
+        An instance of its dataclass for each section's name.
 
     Raises
     ------

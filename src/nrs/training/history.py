@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from nrs.core.optional import import_optional
+
 # Wall time differs between two runs that are otherwise the same, bit for bit.
 _NOT_COMPARED = "seconds"
 
@@ -138,13 +140,7 @@ class History:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError(
-                "History.to_pandas needs pandas, which is not installed; "
-                "run: pip install 'neural-random-subspace[frames]'"
-            ) from None
+        pandas = import_optional("pandas", "History.to_pandas", "frames")
         return pandas.DataFrame(self.rows, columns=self.columns)
 
 

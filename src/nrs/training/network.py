@@ -114,6 +114,7 @@ def train_network(
         See `Samples`. After every epoch ``eval_set`` is measured: columns ``loss``, ``top1``,
         ``top5``, ``class_mean`` (mean of the accuracies by class), in percent.
     settings, run : TrainSettings, RunSettings
+        How long and by which optimizer it learns; where and in what precision.
     select : bool
         Whether the epoch with the best ``top1`` is kept; only for an ``eval_set`` held out of the
         training data. Otherwise the last epoch is.
@@ -125,10 +126,15 @@ def train_network(
         For checkpoints and TensorBoard files.
     fingerprint : mapping, optional
         JSON values that tell this run from others in the same folder.
+    callbacks : sequence of Callback
+        Called as training goes on.
+    verbose : int
+        0 silence, 1 a progress bar on a terminal, 2 also log lines elsewhere.
 
     Returns
     -------
     History
+        A table of what was measured by epoch.
 
     Examples
     --------
@@ -233,12 +239,17 @@ def save_network(
     Parameters
     ----------
     path : path
+        Where to write.
     module : nn.Module
+        Whose weights are written.
     kind : {"image", "points"}
+        What it reads, for ``nrs predict``.
     model : mapping
         JSON values from which the package of that kind makes the module again.
     classes : sequence of str
+        Names of its outputs.
     history : History
+        Of its training.
     further : mapping, optional
         More for the header, such as the configuration and how inputs are prepared.
     """

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 
 from nrs import NRSClassifier, NRSRegressor
@@ -56,6 +57,23 @@ def test_26_classes_of_an_array(tmp_path):
     np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X), atol=1e-5)
     assert outputs["label"].dtype == np.int64
     assert np.array_equal(outputs["label"], model.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["classes", "multilabel", "regression"])
+def test_members_that_do_not_count_alike(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = {"classes": X[:, 0] > 0, "multilabel": X[:, :2] > 0, "regression": X[:, 0]}[kind]
+    estimator = NRSRegressor if kind == "regression" else NRSClassifier
+    model = estimator(**FAST).fit(X, y)
+    before = model.predict(X) if kind == "regression" else model.predict_proba(X)
+    model.network_.shares.copy_(torch.arange(model.network_.n_members))
+    model._fold()
+    after = model.predict(X) if kind == "regression" else model.predict_proba(X)
+    assert not np.allclose(before, after)
+    outputs = run(model, X, tmp_path / "m.onnx")
+    name = "prediction" if kind == "regression" else "probabilities"
+    np.testing.assert_allclose(outputs[name], after, atol=1e-5)
 
 
 @pytest.mark.parametrize("n_outputs", [None, 1, 3])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import Any
 
 import numpy as np
 
+from nrs.core.optional import import_optional
 from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
 
 
@@ -53,9 +53,4 @@ def read_hdf5(
 
 
 def _h5py() -> Any:
-    try:
-        return importlib.import_module("h5py")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "reading HDF5 files needs h5py, however: it is not installed; pip install h5py"
-        ) from None
+    return import_optional("h5py", "reading HDF5 files", "points")

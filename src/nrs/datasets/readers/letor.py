@@ -139,6 +139,7 @@ def write_letor(
     Parameters
     ----------
     path : path
+        Where to write.
     rows : Rows, or an iterable of Rows
         The latter for files larger than memory.
     zeros : bool, default=False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import re
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nrs.core.optional import import_optional
 from nrs.datasets.archives import open_stream
 from nrs.datasets.errors import ArchiveError
 from nrs.datasets.readers.rows import unreadable
@@ -32,6 +32,7 @@ class Mesh:
     Attributes
     ----------
     vertices : array (V, 3), float64
+        Their coordinates.
     faces : array (F, 3), int64
         Three vertices each; none if the file is a cloud of points.
     """
@@ -197,10 +198,4 @@ def _check_mesh(mesh: Mesh, path: Path, kind: str, max_faces: int, points_only: 
 
 
 def _trimesh() -> Any:
-    try:
-        return importlib.import_module("trimesh")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "reading meshes needs trimesh, however: it is not installed; "
-            "pip install 'neural-random-subspace[points]'"
-        ) from None
+    return import_optional("trimesh", "reading meshes", "points")

@@ -3,10 +3,12 @@
 from nrs.tabular.explain.attribution import Attribution, attribute
 from nrs.tabular.explain.interactions import Interaction, interaction_matrix, interactions
 from nrs.tabular.explain.plots import plot_forest, plot_importance, plot_tree
+from nrs.tabular.explain.shapley import CodedRows, shap_values
 from nrs.tabular.explain.trees import Tree, Trees, read_trees
 
 __all__ = [
     "Attribution",
+    "CodedRows",
     "Interaction",
     "Tree",
     "Trees",
@@ -17,4 +19,5 @@ __all__ = [
     "plot_importance",
     "plot_tree",
     "read_trees",
+    "shap_values",
 ]

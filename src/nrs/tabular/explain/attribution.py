@@ -34,14 +34,21 @@ class Attribution:
 
     Attributes
     ----------
-    features : ndarray (n_rows, n_features_out), of each encoded feature.
-    columns : ndarray (n_rows, n_columns), summed over the features of each source column.
-    outputs : ndarray (n_rows,), what the model says of the rows: log-odds, or numbers.
-    base : ndarray (n_rows,), what it says of the baseline.
-    gap : ndarray (n_rows,), ``outputs - base`` minus the sum of the attributions: 0 but for the
-        tolerance of integrated gradients.
-    targets : ndarray (n_rows,), number of the class or output that is explained.
+    features : ndarray (n_rows, n_features_out)
+        Of each encoded feature.
+    columns : ndarray (n_rows, n_columns)
+        Summed over the features of each source column.
+    outputs : ndarray (n_rows,)
+        What the model says of the rows: log-odds, or numbers.
+    base : ndarray (n_rows,)
+        What it says of the baseline.
+    gap : ndarray (n_rows,)
+        ``outputs - base`` minus the sum of the attributions: 0 but for the tolerance of integrated
+        gradients.
+    targets : ndarray (n_rows,)
+        Number of the class or output that is explained.
     feature_names, column_names : lists of str
+        What the columns of both arrays are called.
     """
 
     features: np.ndarray

@@ -30,6 +30,7 @@ def interactions(model: Any, X: Any, n: int | None = 10) -> list[Interaction]:
 
     Parameters
     ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     X : rows to measure on; some hundred are enough.
     n : how many pairs; None for all.
 
@@ -61,6 +62,11 @@ def interaction_matrix(model: Any, X: Any) -> np.ndarray:
     """Give all strengths, symmetric (n_columns, n_columns); the pairs above the diagonal sum to 1.
 
     The diagonal is 0.
+
+    Parameters
+    ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
+    X : rows to measure on; some hundred are enough.
     """
     trees: Trees = model.trees()
     inputs: Inputs = trees._inputs

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nrs.core.optional import import_optional
 from nrs.tabular.explain.inputs import column_names
 from nrs.tabular.explain.trees import Trees
 from nrs.tabular.targets import ClassTarget
@@ -18,8 +19,15 @@ BINS = 40
 
 
 def plot_importance(model: Any, n: int = 20, ax: Any = None) -> Any:
-    """Draw the importance of the columns, the largest on top; returns the axes."""
-    plt = _pyplot("plot_importance")
+    """Draw the importance of the columns, the largest on top; returns the axes.
+
+    Parameters
+    ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
+    n : how many columns to draw.
+    ax : axes to draw in; a new figure's if None.
+    """
+    plt = import_optional("matplotlib.pyplot", "plot_importance", "plots")
     values = model.feature_importances_
     names = column_names(model.encoder_)
     order = np.argsort(-values, kind="stable")[:n][::-1]
@@ -43,15 +51,17 @@ def plot_tree(model: Any, X: Any, y: Any = None, tree: int = 0, axes: Any = None
 
     Parameters
     ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     X, y : rows to draw, and their labels.
     tree : number of the tree in ``model.trees()``: 0 is the most important one.
     axes : two axes to draw in.
 
     Returns
     -------
-    the two axes
+    axes
+        The two that were drawn in.
     """
-    plt = _pyplot("plot_tree")
+    plt = import_optional("matplotlib.pyplot", "plot_tree", "plots")
     trees: Trees = model.trees(tree + 1)
     if not 0 <= tree < len(trees):
         raise ValueError(f"tree must be below the number of trees {len(trees)}, however: {tree}")
@@ -75,8 +85,14 @@ def plot_forest(model: Any, X: Any, y: Any = None, n: int = 9) -> Any:
 
     Each picture shows the weighted sums of the rows, by class if `y` is given, and the columns
     that weigh most.
+
+    Parameters
+    ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
+    X, y : rows to draw, and their labels.
+    n : how many trees to draw.
     """
-    plt = _pyplot("plot_forest")
+    plt = import_optional("matplotlib.pyplot", "plot_forest", "plots")
     trees: Trees = model.trees(n)
     across = min(3, len(trees))
     down = -(-len(trees) // across)
@@ -160,13 +176,3 @@ def _groups(model: Any, y: Any, n_rows: int) -> list[tuple[str, np.ndarray]]:
 
 def _short(name: str, most: int) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
-
-
-def _pyplot(name: str) -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            f"{name} needs matplotlib: pip install 'neural-random-subspace[plots]'"
-        ) from error
-    return plt

@@ -70,7 +70,7 @@ def read_stems(network: nn.Module) -> Stems:
 def _of_forest(network: ForestNetwork) -> Stems:
     members, subspaces, size = network.index.shape
     scale, shift = affine(network.norm)
-    weight = network.weight.view(-1, size) * scale
+    weight = network.loud_weight().view(-1, size) * scale
     effect = torch.eye(subspaces).expand(members, -1, -1)
     for layer, norm in zip(network.hidden, network.hidden_norms, strict=True):
         assert isinstance(norm, nn.BatchNorm1d)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from nrs.core.optional import import_optional
 from nrs.tabular.explain.inputs import Inputs
 from nrs.tabular.explain.stems import read_stems
 
@@ -41,6 +42,10 @@ class Tree:
 
     def rule(self, most: int = 6) -> str:
         """Write the question as text, the heaviest inputs first.
+
+        Parameters
+        ----------
+        most : how many inputs to write; the others are counted.
 
         Examples
         --------
@@ -122,6 +127,10 @@ class Trees:
         """Weighted sums of the rows of a table minus the thresholds: (n_rows, n_trees).
 
         A tree says yes where its sum is at least 0, and passes it on; else it passes on 0.
+
+        Parameters
+        ----------
+        X : a table as ``predict`` takes it.
         """
         inputs = self._inputs.values(self._model, X)
         result = np.empty((len(inputs), len(self)))
@@ -134,6 +143,11 @@ class Trees:
         """What each column adds to the weighted sum of one tree: (n_rows, len(tree.columns)).
 
         They and ``-threshold`` add up to :meth:`sums`.
+
+        Parameters
+        ----------
+        X : a table as ``predict`` takes it.
+        tree : number of the tree in this table.
         """
         read, weights = self._terms(int(self._order[tree]))
         terms = self._inputs.values(self._model, X)[:, read] * weights
@@ -170,18 +184,18 @@ class Trees:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError(
-                "Trees.to_pandas needs pandas, which is not installed; "
-                "run: pip install 'neural-random-subspace[frames]'"
-            ) from None
+        pandas = import_optional("pandas", "Trees.to_pandas", "frames")
         return pandas.DataFrame(self.to_dicts(), columns=self.columns)
 
 
 def read_trees(model: Any, n: int | None = None) -> Trees:
-    """List the trees of a fitted model; see :meth:`nrs.NRSClassifier.trees`."""
+    """List the trees of a fitted model; see :meth:`nrs.NRSClassifier.trees`.
+
+    Parameters
+    ----------
+    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
+    n : how many trees, the most important first; None for all.
+    """
     check_is_fitted(model)
     if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
         raise ValueError(f"n must be an integer of at least 1, or None for all, however: n={n!r}")

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nrs.core.optional import import_optional
+
 # Old enough for any runtime in use, and recent enough for every operator here.
 OPSETS = {"": 17, "ai.onnx.ml": 3}
 IR_VERSION = 8
@@ -19,14 +21,7 @@ def import_onnx() -> Any:
     ImportError
         Without onnx; the extra ``export`` installs it.
     """
-    try:
-        import onnx
-    except ImportError:
-        raise ImportError(
-            "to_onnx needs onnx, which is not installed; "
-            "run: pip install 'neural-random-subspace[export]'"
-        ) from None
-    return onnx
+    return import_optional("onnx", "to_onnx", "export")
 
 
 class Graph:

@@ -94,7 +94,7 @@ def _forest(graph: Graph, forest: FoldedForest, x: str) -> str:
         weight, shift = getattr(forest, f"weight{number}"), getattr(forest, f"shift{number}")
         h = graph.op("Relu", _by_member(graph, h, weight, shift))
     outputs = _by_member(graph, h, forest.out_weight, forest.out_bias)
-    joint = _combine(graph, outputs, forest.kind)
+    joint = _combine(graph, outputs, forest)
     return graph.op("Div", joint, graph.constant(_array(forest.temperature)))
 
 
@@ -116,28 +116,33 @@ def _by_member(graph: Graph, h: str, weight: Tensor, shift: Tensor) -> str:
     return graph.op("Add", product, graph.constant(_array(shift.transpose(1, 2))))
 
 
-def _combine(graph: Graph, outputs: str, kind: str) -> str:
+def _combine(graph: Graph, outputs: str, forest: FoldedForest) -> str:
     """As :func:`nrs.tabular.forest.combine`, of (K, rows, outputs)."""
-    if kind == "classes":
-        return _log_mean(graph, graph.op("LogSoftmax", outputs, axis=2))
-    if kind == "multilabel":
+    shares = graph.constant(_array((forest.shares / forest.shares.sum()).view(-1, 1, 1)))
+    if forest.kind == "classes":
+        return _log_mean(graph, graph.op("LogSoftmax", outputs, axis=2), shares)
+    if forest.kind == "multilabel":
         # log σ(x) = −softplus(−x)
         negative = graph.op("Neg", outputs)
         yes, no = (
-            _log_mean(graph, graph.op("Neg", graph.op("Softplus", value)))
+            _log_mean(graph, graph.op("Neg", graph.op("Softplus", value)), shares)
             for value in (negative, outputs)
         )
         return graph.op("Sub", yes, no)
-    return graph.op("ReduceMean", outputs, axes=[0], keepdims=0)
+    return _sum(graph, graph.op("Mul", outputs, shares))
 
 
-def _log_mean(graph: Graph, logs: str) -> str:
-    """log of the mean over members of e^logs, whose largest is taken out first."""
+def _log_mean(graph: Graph, logs: str, shares: str) -> str:
+    """log of the weighted mean over members of e^logs, whose largest is taken out first."""
     largest = graph.op("ReduceMax", logs, axes=[0], keepdims=1)
-    parts = graph.op("Exp", graph.op("Sub", logs, largest))
-    mean = graph.op("ReduceMean", parts, axes=[0], keepdims=0)
+    parts = graph.op("Mul", graph.op("Exp", graph.op("Sub", logs, largest)), shares)
     squeezed = graph.op("Squeeze", largest, graph.constant(np.array([0])))
-    return graph.op("Add", graph.op("Log", mean), squeezed)
+    return graph.op("Add", graph.op("Log", _sum(graph, parts)), squeezed)
+
+
+def _sum(graph: Graph, values: str) -> str:
+    """Over the members."""
+    return graph.op("ReduceSum", values, graph.constant(np.array([0])), keepdims=0)
 
 
 def _array(values: Tensor) -> np.ndarray:

@@ -1,0 +1,223 @@
+"""What `benchmarks.accuracy` found, as a page: tables, ranks, paired tests, one picture.
+
+A method that was not run on most sets takes no part in ranks and tests; it is compared with NRS
+alone, on the sets that it was run on. Ranks are taken over the sets on which all others were run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.accuracy import (
+    ABLATION,
+    DEVELOPMENT,
+    FRESH,
+    METHODS,
+    REGRESSION,
+    SEEDS,
+)
+from benchmarks.measure import table as text_table
+from nrs.core.atomic import atomic_write
+from nrs.paper.results import Results
+from nrs.paper.statistics import critical_differences, ranks, wilcoxon_holm
+from nrs.paper.table import Cell, Subject
+
+# What methods are compared by, whether more of it is better, and its digits.
+MEASURES = {
+    "accuracy": (True, 2),
+    "log_loss": (False, 4),
+    "calibration": (False, 2),
+    "rmse": (False, 4),
+}
+# Presets of ours that are not rivals of the default: they are shown, and not ranked.
+ASIDE = ("NRS fast",)
+# A method that ran on a smaller share of the sets is not ranked.
+LEAST_SHARE = 0.6
+
+Scores = dict[str, dict[str, float]]
+
+
+def scores(
+    results: Path, names: tuple[str, ...], measure: str, methods: tuple[str, ...] = METHODS
+) -> Scores:
+    """Means over the seeds, by method and data set; only finished cells."""
+    folder = Results(results)
+    group = "times" if measure.endswith("_s") else "metrics"
+    found: Scores = {}
+    for method in methods:
+        for name in names:
+            records = [
+                folder.read(Cell(Subject("benchmark", name, method), seed)) for seed in range(SEEDS)
+            ]
+            values = [
+                record[group][measure]
+                for record in records
+                if record is not None and record["status"] == "ok"
+            ]
+            if values:
+                found.setdefault(method, {})[name] = float(np.mean(values))
+    return found
+
+
+def ranked(found: Scores, names: tuple[str, ...]) -> Scores:
+    """The methods to be ranked, on the sets that they all have."""
+    methods = [
+        method
+        for method, by_set in found.items()
+        if method not in ASIDE and len(by_set) >= LEAST_SHARE * len(names)
+    ]
+    common = [name for name in names if all(name in found[method] for method in methods)]
+    return {method: {name: found[method][name] for name in common} for method in methods}
+
+
+def summary(results: Path, names: tuple[str, ...], title: str, measures: tuple[str, ...]) -> str:
+    """Markdown: every set, means, average ranks, wins, paired tests, times."""
+    parts = [f"## {title}\n"]
+    for measure in measures:
+        parts.append(_measured(scores(results, names, measure), names, measure))
+    times = []
+    for measure in ("fit_cpu_s", "predict_cpu_s"):
+        found = ranked(scores(results, names, measure), names)
+        medians = {m: float(np.median(list(v.values()))) for m, v in found.items() if v}
+        shown = ", ".join(f"{m} {value:.2f}" for m, value in medians.items())
+        times.append(f"Median {measure.split('_')[0]} time, CPU seconds: {shown}.")
+    fit = scores(results, names, "fit_cpu_s")
+    ours, pairs = fit.get("NRS", {}), []
+    for method, by_set in fit.items():
+        shared = [name for name in by_set if name in ours]
+        if method != "NRS" and shared:
+            ratio = float(np.median([by_set[name] / ours[name] for name in shared]))
+            pairs.append(f"{method} {ratio:.2f} ({len(shared)} sets)")
+    times.append(f"Fit time over that of NRS, median of the sets: {', '.join(pairs)}.\n")
+    return "\n".join([*parts, *times])
+
+
+def _measured(found: Scores, names: tuple[str, ...], measure: str) -> str:
+    more, digits = MEASURES[measure]
+    chosen = ranked(found, names)
+    if "NRS" not in chosen or len(chosen) < 2 or not chosen["NRS"]:
+        return f"### {measure}\n\nnot run on enough sets yet\n"
+    common = tuple(chosen["NRS"])
+    signed = {m: {n: v if more else -v for n, v in chosen[m].items()} for m in chosen}
+    rank = ranks(signed)
+    rows: list[list[str]] = [
+        [name, *(_shown(found[m].get(name), digits) for m in found)]
+        for name in names
+        if any(name in by_set for by_set in found.values())
+    ]
+    means = {m: float(np.mean(list(v.values()))) for m, v in chosen.items()}
+    rows.append(["mean", *(_shown(means.get(m), digits) for m in found)])
+    rows.append(["average rank", *(_shown(rank.get(m), 2) for m in found)])
+    rows.append(["NRS wins/ties/loses", *(_against(found, m, more) for m in found)])
+    lines = [
+        f"### {measure}\n",
+        text_table(["", *found], rows),
+        "",
+        f"Means and ranks over {len(common)} sets; wins over the sets that both ran on.\n",
+        "Wilcoxon signed-rank tests, Holm-adjusted: "
+        + ", ".join(
+            f"{({test['first'], test['second']} - {'NRS'}).pop()} p = {test['p_holm']:.3f}"
+            for test in wilcoxon_holm(signed)
+            if "NRS" in (test["first"], test["second"])
+        )
+        + ".\n",
+    ]
+    return "\n".join(lines)
+
+
+def _shown(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _against(found: Scores, method: str, more: bool) -> str:
+    if method == "NRS":
+        return ""
+    shared = [name for name in found[method] if name in found["NRS"]]
+    gaps = [(found["NRS"][n] - found[method][n]) * (1 if more else -1) for n in shared]
+    return "/".join(str(int((np.sign(gaps) == sign).sum())) for sign in (1, 0, -1))
+
+
+def ablation(results: Path) -> tuple[str, dict[str, tuple[float, float]]]:
+    """Markdown, and the mean difference to NRS in accuracy and log-loss, by variant."""
+    variants = ("NRS", *ABLATION, "NRS paper")
+    accuracy, loss = (
+        scores(results, DEVELOPMENT, measure, variants) for measure in ("accuracy", "log_loss")
+    )
+    found, rows = {}, []
+    for variant in (*ABLATION, "NRS paper"):
+        shared = [n for n in accuracy.get(variant, {}) if n in accuracy.get("NRS", {})]
+        if shared:
+            gaps = [
+                float(np.mean([each[variant][n] - each["NRS"][n] for n in shared]))
+                for each in (accuracy, loss)
+            ]
+            found[variant] = (gaps[0], gaps[1])
+            rows.append([variant, f"{gaps[0]:+.2f}", f"{gaps[1]:+.4f}", str(len(shared))])
+    if not rows:
+        return "", {}
+    header = ["", "accuracy", "log-loss", "sets"]
+    text = (
+        "## What each ingredient is worth\n\nThe default with one ingredient changed, less the "
+        "default itself, averaged over development sets. Differences below a point are within "
+        f"what other seeds give.\n\n{text_table(header, rows)}\n"
+    )
+    return text, found
+
+
+def coverage(results: Path) -> str:
+    """How often 90 % intervals held the truth."""
+    found = scores(results, REGRESSION, "coverage", ("NRS",)).get("NRS")
+    if not found:
+        return ""
+    each = ", ".join(f"{name} {value:.1f}" for name, value in found.items())
+    return f"90 % intervals of NRS cover {np.mean(list(found.values())):.1f} % ({each}).\n"
+
+
+def show(results: Path, out: Path) -> None:
+    """Write ``<out>.md`` and ``<out>.png``."""
+    of_classes = ("accuracy", "log_loss", "calibration")
+    ablated, gaps = ablation(results)
+    text = [
+        "# Accuracy at defaults\n",
+        "Made by `python -m benchmarks.accuracy run` and `… show`; that file has the rules, the "
+        "cells under `results/paper/benchmark` the seeds, versions and commits.\n",
+        summary(results, FRESH, "Sets that the recipe was not developed on", of_classes),
+        summary(results, DEVELOPMENT, "Sets that it was developed on", of_classes),
+        summary(results, REGRESSION, "Regression", ("rmse",)),
+        coverage(results),
+        ablated,
+    ]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(out.with_suffix(".md")) as file:
+        file.write("\n".join(text).encode())
+    _picture(results, gaps, out.with_suffix(".png"))
+    print("\n".join(text))
+
+
+def _picture(results: Path, gaps: dict[str, tuple[float, float]], path: Path) -> None:
+    """Ranks by accuracy and by log-loss, and what each ingredient is worth."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 6.4), dpi=130, layout="constrained")
+    grid = figure.add_gridspec(2, 2, width_ratios=[1.6, 1])
+    for place, (measure, title) in enumerate(
+        [("accuracy", "Average rank by accuracy"), ("log_loss", "Average rank by log-loss")]
+    ):
+        found = ranked(scores(results, FRESH, measure), FRESH)
+        if len(found) > 2 and len(next(iter(found.values()))) > 1:
+            axes = figure.add_subplot(grid[place, 0])
+            sign = 1 if MEASURES[measure][0] else -1
+            critical_differences(
+                {m: {n: sign * s for n, s in v.items()} for m, v in found.items()}, axes
+            )
+            axes.set_title(f"{title}, {len(next(iter(found.values())))} sets", fontsize=10)
+    if gaps:
+        axes = figure.add_subplot(grid[:, 1])
+        names = list(gaps)[::-1]
+        axes.barh(names, [gaps[name][1] for name in names], color="#4a7fb5")
+        axes.axvline(0, color="black", linewidth=0.8)
+        axes.set_title("Log-loss added by leaving it out", fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path)

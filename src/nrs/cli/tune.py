@@ -1,0 +1,110 @@
+"""``nrs tune``: the settings of a forest, searched for one table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nrs.cli.errors import refusals
+from nrs.cli.fit import (
+    Out,
+    Quiet,
+    Report,
+    fit_facts,
+    output_paths,
+    print_schema,
+    write_fitted,
+)
+from nrs.cli.options import (
+    AsJson,
+    Categorical,
+    Drop,
+    Encoding,
+    Labelled,
+    Seed,
+    Target,
+    Task,
+    echo_json,
+    score_line,
+)
+
+
+@refusals
+def tune(
+    source: Labelled,
+    target: Target,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Seconds that the search may take; 600 without --trials."),
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Settings to try, the first being the defaults.")
+    ] = None,
+    storage: Annotated[
+        Path | None,
+        typer.Option(help="A file that keeps the trials: the same command again goes on."),
+    ] = None,
+    task: Task = "auto",
+    preset: Annotated[str, typer.Option(help="default, fast or best.")] = "default",
+    seed: Seed = 0,
+    out: Out = None,
+    report: Report = True,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    jobs: Annotated[int, typer.Option(help="Processes side by side; -1 for one a core.")] = 1,
+    encoding: Encoding = "utf-8",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search the settings of a forest by its out-of-bag score; write the best model down.
+
+    Example: nrs tune churn.csv --target churned --drop customer_id --budget 60
+    """
+    model_path, page_path = output_paths(source, out)
+    from nrs.tabular.fit_file import read_labelled, tune_table
+
+    table = read_labelled(
+        source,
+        target,
+        task=task,
+        drop=drop or [],
+        categorical=categorical or [],
+        encoding=encoding,
+    )
+    talks = not (quiet or as_json)
+    if talks:
+        print_schema(table)
+    fitted, found = tune_table(
+        table,
+        seed=seed,
+        preset=preset,
+        budget=budget,
+        n_trials=trials,
+        storage=storage,
+        n_jobs=jobs,
+        verbose=1 if talks else 0,
+    )
+    written = write_fitted(fitted, model_path, page_path if report else None)
+    if as_json:
+        search = {
+            "best_score": found.best_score_,
+            "default_score": found.default_score_,
+            "search": found.trials_,
+        }
+        echo_json(fit_facts(fitted, written) | search)
+    elif talks:
+        chosen = ", ".join(
+            f"{name}={json.dumps(_short(value))}" for name, value in found.best_params_.items()
+        )
+        typer.echo(f"\ntried {len(found.trials_)} settings in {found.seconds_:.1f} s")
+        typer.echo(f"score {found.default_score_:.4f} by default, {found.best_score_:.4f} at best")
+        typer.echo(f"best: {chosen or 'the defaults'}")
+        typer.echo(f"out-of-bag, as the best of all: {score_line(fitted.model._about['scores'])}")
+        typer.echo("wrote " + " and ".join(written))
+
+
+def _short(value: object) -> object:
+    return float(f"{value:.4g}") if isinstance(value, float) else value

@@ -1,0 +1,118 @@
+"""The rows that a fit predicted worst, as a table with a box to search it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrs.pages.html import Html, tag
+
+if TYPE_CHECKING:
+    from nrs.tabular.fit_file import FittedFile
+    from nrs.tabular.judged import Judged
+    from nrs.tabular.several import JudgedTargets
+
+# Mispredicted rows that are listed, and their columns.
+MOST_WRONG, MOST_COLUMNS = 300, 12
+
+# Which rows, what stands of each beside its features, and a sentence on them.
+Listed = tuple[np.ndarray, dict[str, list[Any]], str]
+
+
+def draw_wrong_rows(fitted: FittedFile, names: list[str]) -> Html:
+    """The section of mispredicted rows; `names` are those of the model's columns."""
+    from nrs.tabular.several import JudgedTargets
+
+    judged, table = fitted.judged, fitted.table
+    assert judged is not None
+    if isinstance(judged, JudgedTargets):
+        order, beside, words = _several(judged)
+    else:
+        order, beside, words = _numbers(judged) if judged.classes is None else _classes(judged)
+    if len(order) == 0:
+        text = tag("p", "None of the rows was predicted wrongly.")
+        return tag("section", tag("h2", "Mispredicted rows"), text, id="wrong")
+    important = np.argsort(-fitted.model.feature_importances_)[:MOST_COLUMNS]
+    columns = [names[place] for place in important.tolist()]
+    cells = table.features.select(columns).take(judged.rows[order]).to_pylist()
+    titles = ["row", *beside, *columns]
+    lines = []
+    for place, k in enumerate(order.tolist()):
+        number = int(table.rows[judged.rows[k]]) + 1
+        values = [column[place] for column in beside.values()] + list(cells[place].values())
+        shown = (tag("td", _cell(value)) for value in values)
+        lines.append(tag("tr", tag("th", number, scope="row"), *shown))
+    search = tag(
+        "div",
+        tag("label", "Search ", Html('<input type="search" data-filter="wrong-rows" data-whole>')),
+        tag("output"),
+        class_="search",
+    )
+    grid = tag(
+        "table",
+        tag("caption", "Mispredicted rows"),
+        tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles))),
+        tag("tbody", *lines),
+        id="wrong-rows",
+        class_="cells",
+    )
+    box = tag("div", grid, class_="scroll", tabindex="0", role="region", aria_label="Rows")
+    return tag("section", tag("h2", "Mispredicted rows"), tag("p", words), search, box, id="wrong")
+
+
+def _numbers(judged: Judged) -> Listed:
+    error = judged.predicted - judged.truth
+    order = np.argsort(-np.abs(error), kind="stable")[:MOST_WRONG]
+    beside = {
+        "true": list(judged.truth[order]),
+        "predicted": list(judged.predicted[order]),
+        "error": [f"{value:+.4g}" for value in error[order]],
+    }
+    return order, beside, f"The {len(order)} rows with the largest errors."
+
+
+def _classes(judged: Judged) -> Listed:
+    wrong = np.flatnonzero(judged.truth != judged.predicted)
+    chance = np.zeros(len(judged)) if judged.probabilities is None else judged.probabilities.max(1)
+    order = wrong[np.argsort(-chance[wrong], kind="stable")][:MOST_WRONG]
+    beside = {
+        "true": list(judged.truth[order]),
+        "predicted": list(judged.predicted[order]),
+        "sure by": [f"{100 * value:.0f} %" for value in chance[order]],
+    }
+    return order, beside, _counted(len(wrong), len(judged), len(order), "the surest first")
+
+
+def _several(judged: JudgedTargets) -> Listed:
+    parts = list(judged.parts.values())
+    if parts[0].classes is None:
+        # Errors in different units, each as a share of its target's spread.
+        spread = [max(float(one.truth.std()), 1e-30) for one in parts]
+        errors = [np.abs(one.predicted - one.truth) / s
+                  for one, s in zip(parts, spread, strict=True)]  # fmt: skip
+        order = np.argsort(-np.sum(errors, axis=0), kind="stable")[:MOST_WRONG]
+        words = f"The {len(order)} rows with the largest errors over all targets."
+    else:
+        n_wrong = (~judged.right).sum(1)
+        wrong = np.flatnonzero(n_wrong)
+        order = wrong[np.argsort(-n_wrong[wrong], kind="stable")][:MOST_WRONG]
+        most = "those with most wrong targets first"
+        words = _counted(len(wrong), len(judged), len(order), most)
+    beside: dict[str, list[Any]] = {}
+    for name, one in judged.parts.items():
+        beside[f"{name}, true"] = list(one.truth[order])
+        beside[f"{name}, predicted"] = list(one.predicted[order])
+    return order, beside, words
+
+
+def _counted(wrong: int, rows: int, shown: int, order: str) -> str:
+    words = f"{wrong:,} of {rows:,} rows were predicted wrongly; {order}."
+    return words + (f" The first {shown} are shown." if wrong > shown else "")
+
+
+def _cell(value: Any) -> str:
+    value = value.item() if hasattr(value, "item") else value
+    if value is None or value != value:
+        return "–"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
