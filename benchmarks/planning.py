@@ -154,13 +154,14 @@ def line(forests: list[dict[str, float]]) -> tuple[float, float]:
 
     Examples
     --------
-    >>> line([{"parameters": p, "seconds_by_row": 2.0 + 3.0 * p} for p in (1.0, 2.0, 5.0)])
-    (2.0, 3.0)
+    >>> found = line([{"parameters": p, "seconds_by_row": 2 + 3 * p} for p in (1, 2, 5)])
+    >>> [round(value, 6) for value in found]
+    [2.0, 3.0]
     """
     x = np.array([one["parameters"] for one in forests])
     y = np.array([one["seconds_by_row"] for one in forests])
     slope, constant = np.polyfit(x, y, 1, w=1 / y)
-    return round(float(max(constant, 0.0)), 12), round(float(slope), 15)
+    return float(max(constant, 0.0)), float(slope)
 
 
 def run(processes: int, seconds: float, rows: int) -> dict[str, Any]:
