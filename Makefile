@@ -31,6 +31,7 @@ format: setup
 figures: setup
 	$(RUN)/python docs/figures/method.py
 	$(RUN)/python docs/figures/explain.py
+	$(RUN)/python docs/figures/planning.py
 
 tour: setup
 	OMP_NUM_THREADS=1 $(RUN)/python docs/figures/tour.py

@@ -56,6 +56,16 @@ def fit(
     drop: Drop = None,
     categorical: Categorical = None,
     jobs: Jobs = 1,
+    workers: Annotated[
+        int, typer.Option(help="Processes on this machine; more machines by torchrun.", min=1)
+    ] = 1,
+    divide: Annotated[
+        str, typer.Option(help="What processes share: rows, or members of the forest.")
+    ] = "rows",
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="A folder to go on from, should the fit be killed.", show_default=False),
+    ] = None,
     encoding: Encoding = "utf-8",
     stream: Annotated[
         bool,
@@ -71,25 +81,35 @@ def fit(
     fit in memory.
 
     Example: nrs fit churn.csv --target churned --drop customer_id
+
+    Several machines: torchrun --nnodes 2 … -m nrs fit churn.csv --target churned
     """
     if preset not in _PRESETS:
         raise ValueError(f"--preset must be {', '.join(_PRESETS)}, however: {preset!r}")
     model_path, page_path = output_paths(source, out)
     from nrs.tabular.fit_file import fit_table
+    from nrs.training.processes import processes
 
     columns = {"drop": drop or [], "categorical": categorical or []}
-    table = _read(source, target, task, columns, encoding, stream)
-    talks = not (quiet or as_json)
-    if talks:
-        print_schema(table)
-    fitted = fit_table(
-        table,
-        seed=seed,
-        preset=preset,
-        time_limit=time_limit,
-        n_jobs=jobs,
-        verbose=1 if talks else 0,
-    )
+    # Those of a launcher such as torchrun, if there is one; one of them talks and writes.
+    with processes() as group:
+        table = _read(source, target, task, columns, encoding, stream)
+        talks = not (quiet or as_json) and group.is_writer
+        if talks:
+            print_schema(table)
+        fitted = fit_table(
+            table,
+            seed=seed,
+            preset=preset,
+            time_limit=time_limit,
+            n_jobs=jobs,
+            n_workers=workers,
+            divide=divide,
+            checkpoint=checkpoint,
+            verbose=1 if talks else 0,
+        )
+    if not group.is_writer:
+        return
     written = write_fitted(fitted, model_path, page_path if report else None)
     if as_json:
         echo_json(fit_facts(fitted, written))

@@ -7,6 +7,7 @@ channels that stay in cache. torch's kernels read and write the whole map five t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -77,7 +78,79 @@ class BatchNormReLU(torch.autograd.Function):
         return grad_h, grad_gamma, grad_beta, None
 
 
+class ReducedBatchNormReLU(torch.autograd.Function):
+    """:class:`BatchNormReLU` whose statistics are those of the rows of all processes together.
+
+    `total` sums a tensor over the processes: once a pass forward, once back.
+
+    **Shape** as of :class:`BatchNormReLU`, B being the rows of this process, of which there may be
+    none; beside mean and variance the number of all rows is returned, a float64 scalar.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        eps: float,
+        total: Callable[[Tensor], Tensor],
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        channels, batch = h.shape
+        # In float64: the mean square less the squared mean loses no digit that float32 has.
+        sums = h.new_zeros(2 * channels + 1, dtype=torch.float64)
+        sums[-1] = batch
+        for part in _slices(h) if batch else ():
+            variance, mean = torch.var_mean(h[part], 1, correction=0)
+            mean = mean.double()
+            sums[:channels][part] = mean * batch
+            sums[channels:-1][part] = (variance.double() + mean.square()) * batch
+        sums = total(sums)
+        count = sums[-1]
+        precise = sums[:channels] / count
+        mean = precise.to(h.dtype)
+        variance = (sums[channels:-1] / count - precise.square()).clamp_min_(0).to(h.dtype)
+        scale = (variance + eps).rsqrt_().mul_(gamma)
+        output = torch.empty_like(h)
+        for part in _slices(h):
+            target = output[part]
+            torch.sub(h[part], mean[part].unsqueeze(1), out=target)
+            target.mul_(scale[part].unsqueeze(1)).add_(beta[part].unsqueeze(1)).relu_()
+        ctx.eps, ctx.total = eps, total
+        ctx.mark_non_differentiable(mean, variance, count)
+        ctx.save_for_backward(h, gamma, output, mean, variance, count)
+        return output, mean, variance, count
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        h, gamma, result, mean, variance, count = ctx.saved_tensors
+        inverse_std = (variance + ctx.eps).rsqrt_()
+        own = h.new_empty(2, len(h))
+        grad_h = torch.empty_like(h)
+        for part in _slices(h):
+            through = torch.ops.aten.threshold_backward(
+                gradient[part].contiguous(), result[part], 0
+            )
+            grad_h[part] = through
+            torch.sum(through, 1, out=own[0, part])
+            centred = h[part] - mean[part].unsqueeze(1)
+            torch.sum(through * centred, 1, out=own[1, part])
+        # How the loss of all rows moves with the statistics that they share.
+        by_mean, by_deviation = (ctx.total(own) / count.to(h.dtype)).unbind(0)
+        by_deviation = by_deviation * inverse_std.square()
+        factor = gamma * inverse_std
+        for part in _slices(h):
+            centred = h[part] - mean[part].unsqueeze(1)
+            grad_h[part].sub_(by_mean[part].unsqueeze(1))
+            grad_h[part].addcmul_(centred, by_deviation[part].unsqueeze(1), value=-1)
+            grad_h[part].mul_(factor[part].unsqueeze(1))
+        return grad_h, own[1] * inverse_std, own[0], None, None
+
+
 def _slices(h: Tensor) -> list[slice]:
+    if h.device.type != "cpu":
+        return [slice(None)]
     channels, batch = h.shape
     step = max(1, SLICE_ELEMENTS // max(1, batch))
     return [slice(start, start + step) for start in range(0, channels, step)]
@@ -92,6 +165,32 @@ def bias_cancels(norm: nn.BatchNorm1d) -> bool:
         and norm.track_running_stats
         and norm.momentum is not None
     )
+
+
+def normalise_together(
+    h: Tensor, norm: nn.BatchNorm1d, total: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Normalise (C, B) activations with the statistics of all processes' rows, then ReLU.
+
+    Parameters
+    ----------
+    total : sums a tensor over the processes, giving each the same bits.
+    """
+    assert norm.momentum is not None
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    # Under autocast activations may come in a lower precision.
+    output, mean, variance, count = ReducedBatchNormReLU.apply(
+        h.to(norm.weight.dtype), norm.weight, norm.bias, norm.eps, total
+    )
+    with torch.no_grad():
+        unbiased = (count / (count - 1)).to(variance.dtype)
+        norm.running_mean.lerp_(mean, norm.momentum)
+        norm.running_var.lerp_(variance * unbiased, norm.momentum)
+        if norm.num_batches_tracked is not None:
+            norm.num_batches_tracked.add_(1)
+    activated: Tensor = output
+    return activated
 
 
 def normalise(h: Tensor, bias: Tensor | None, norm: nn.BatchNorm1d, *, relu: bool) -> Tensor:

@@ -102,6 +102,8 @@ class Table:
         import_pyarrow()
         if target is not None and not isinstance(target, str):
             raise ValueError(f"target must be the name of a column, however: target={target!r}")
+        # Where another process finds the same table; None if only a filesystem in memory tells.
+        self.source = None if filesystem is not None else source
         self.filesystem, self.parts = find_parts(source, filesystem)
         self.target = target
         known = self.parts[0].schema.names

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -45,6 +46,7 @@ from nrs.training import (
     train,
     write_model,
 )
+from nrs.training.processes import ALONE, Processes, present
 from nrs.training.settings import build_optimizer
 
 # Other numbers of rows take other kernels, which round differently: rows are padded to a multiple
@@ -53,7 +55,10 @@ PREDICT_ROWS = 32
 # Held-out rows beyond this many measure no better, and take time after every epoch.
 MOST_VALIDATION_ROWS = 20_000
 # Constructor arguments that are not written into a model file: they belong to one process.
-_NOT_SAVED = ("callbacks", "checkpoint", "verbose", "device", "n_jobs", "random_state")
+_NOT_SAVED = (
+    "callbacks", "checkpoint", "verbose", "device", "n_jobs", "n_workers", "divide", "precision",
+    "random_state",
+)  # fmt: skip
 
 
 class TableEstimator(BaseEstimator):
@@ -71,6 +76,8 @@ class TableEstimator(BaseEstimator):
     _begin = 0.0
     # Of subclasses without this parameter.
     time_limit: float | None = None
+    # The processes that train together, while they do.
+    _group: Processes = ALONE
     # What travels with the model file beside the model, as JSON values: the target's name, …
     _about: dict[str, Any] | None = None
 
@@ -96,7 +103,10 @@ class TableEstimator(BaseEstimator):
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        n_workers: int = 1,
+        divide: str = "rows",
         device: str = "auto",
+        precision: str = "float32",
         verbose: int = 1,
         callbacks: Any = None,
         checkpoint: Any = None,
@@ -120,7 +130,10 @@ class TableEstimator(BaseEstimator):
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.n_workers = n_workers
+        self.divide = divide
         self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.callbacks = callbacks
         self.checkpoint = checkpoint
@@ -149,28 +162,42 @@ class TableEstimator(BaseEstimator):
         self._begin = time.monotonic()
         with threads(self.n_jobs):
             rows, validation, seed = self._prepare(X, y, sample_weight, eval_set)
-            self._train(rows, validation, seed)
+            with self._workers(rows, validation, seed):
+                self._train(rows, validation, seed)
         return self
 
     def _train(self, rows: Any, validation: Any, seed: int) -> None:
         """Make the network and train it."""
-        recipe = self.recipe_
         self.network_ = self._make_network(seed, rows).to(rows.device)
+        self.history_ = self._learn(self.network_, rows, validation, seed)
+        self._importances = column_importances(self.network_, rows, self.encoder_)
+        self._passes = None
+        self._fold()
+
+    def _learn(self, network: Any, rows: Any, validation: Any, seed: int) -> History:
+        """Train a network, or what this process trains of it."""
+        recipe = self.recipe_
         batches = self._make_batches(rows)
-        self.history_ = train(
-            self.network_,
+        return train(
+            network,
             batches,
             self._step,
             self._train_settings(recipe, validation),
             steps_per_epoch=len(batches),
             generator=torch.Generator().manual_seed(seed),
-            evaluate=self._evaluator(rows, validation),
+            evaluate=self._agreed(self._evaluator(rows, validation)),
             callbacks=self._callbacks(),
             checkpoint=self._checkpoint(recipe, rows),
+            group=self._group,
         )
-        self._importances = column_importances(self.network_, rows, self.encoder_)
-        self._passes = None
-        self._fold()
+
+    def _workers(self, rows: Any, validation: Any, seed: int) -> AbstractContextManager[Any]:
+        """Processes that help within the block."""
+        return nullcontext()
+
+    def _agreed(self, evaluate: Any) -> Any:
+        """What `evaluate` tells, the same in all processes that train together."""
+        return evaluate
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         first = not hasattr(self, "network_")
@@ -327,8 +354,9 @@ class TableEstimator(BaseEstimator):
         """Encoded training and validation rows, and the seed; learns encoder, target, recipe."""
         table, labels = self._read(X, y, reset=True)
         weights = self._sample_weights(sample_weight, labels)
-        seed = draw_seed(self.random_state)
-        device = pick_device(self.device)
+        group = present()
+        seed = group.of_writer(draw_seed(self.random_state))
+        device = pick_device(self.device, group)
         recipe = self._resolve(table.n_rows, table.n_columns)
         train_rows, held_out = self._split(labels, recipe, seed, eval_set)
         self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
@@ -465,6 +493,7 @@ class TableEstimator(BaseEstimator):
             warmup=recipe.warmup,
             clip_norm=recipe.clip_norm,
             ema=recipe.ema,
+            precision=self.precision,
             patience=None if validation is None else recipe.patience,
         )
 

@@ -74,8 +74,13 @@ class Rows:
             x = torch.from_numpy(self.features[rows.numpy()].toarray())
         else:
             x = self.features[rows]
-        weights = None if self.weights is None else self.weights[rows].to(self.device)
-        return x.to(self.device), self.targets[rows].to(self.device), weights
+        weights = None if self.weights is None else self._put(self.weights[rows])
+        return self._put(x), self._put(self.targets[rows]), weights
+
+    def _put(self, part: Tensor) -> Tensor:
+        """Send to the device, to a GPU by memory that it reads while it computes."""
+        pinned = part.pin_memory() if self.device.type == "cuda" else part
+        return pinned.to(self.device, non_blocking=True)
 
     def checksum(self) -> str:
         """Of the whole table these rows are part of, to tell one data set from another."""

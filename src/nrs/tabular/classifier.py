@@ -60,8 +60,17 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
         The same number gives the same model.
     n_jobs : int or None
         Threads; None is one, -1 all cores.
+    n_workers : int, default=1
+        Processes on this machine that train a forest together, `n_jobs` threads each. Not used
+        under a launcher such as ``torchrun``, see :func:`nrs.training.processes`.
+    divide : {"rows", "members"}
+        What several processes share: the rows of every batch, or the members of the forest, which
+        then are those of one process bit by bit.
     device : str
         "auto" (a GPU where there is one), "cpu", "cuda", …
+    precision : {"float32", "bf16", "auto"}
+        Of the products in training: "bf16" is bfloat16 by autocast, "auto" that on a GPU which has
+        it. Weights, statistics and losses stay in float32, and so do predictions.
     verbose : int
         0 silence, 1 a progress bar on a terminal, 2 also log lines elsewhere.
     callbacks : list of :class:`nrs.training.Callback`, optional
@@ -124,7 +133,10 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
         categorical_features: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        n_workers: int = 1,
+        divide: str = "rows",
         device: str = "auto",
+        precision: str = "float32",
         verbose: int = 1,
         callbacks: Any = None,
         checkpoint: Any = None,
@@ -149,7 +161,10 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
             categorical_features=categorical_features,
             random_state=random_state,
             n_jobs=n_jobs,
+            n_workers=n_workers,
+            divide=divide,
             device=device,
+            precision=precision,
             verbose=verbose,
             callbacks=callbacks,
             checkpoint=checkpoint,

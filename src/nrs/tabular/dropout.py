@@ -17,7 +17,8 @@ class PooledDropout(nn.Module):
     """Drop a share `p` of the units in training and scale up the rest, as ``nn.Dropout`` does.
 
     The pool is a function of its size alone and the place a draw of torch's global generator, so
-    that a run that restores the generator's state goes on with the same masks.
+    that a run that restores the generator's state goes on with the same masks. A part of a larger
+    layer (see `part`) drops what the whole would drop there.
 
     **Shape** any; the output has the memory layout of the input.
 
@@ -32,14 +33,18 @@ class PooledDropout(nn.Module):
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
+        # First unit, units and units of the whole layer, as shares of the input's first dimension.
+        self.part = (0, 1, 1)
         self._pools: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0 or x.numel() == 0:
             return x
+        first, own, whole = self.part
         count = x.numel()
-        pool = self._pool(count, x)
-        start = int(torch.randint(len(pool) - count + 1, ()))
+        unit = count // own
+        pool = self._pool(unit * whole, x)
+        start = int(torch.randint(len(pool) - unit * whole + 1, ())) + unit * first
         mask = pool[start : start + count]
         if x.dim() == 2 and not x.is_contiguous() and x.t().is_contiguous():
             return x * mask.view(x.shape[1], x.shape[0]).t()

@@ -17,7 +17,8 @@ from nrs.tabular.fit_file import LabelledTable, counted_classes
 from nrs.tabular.row_sample import split_places
 from nrs.tabular.schema import MOST_CLASSES, TASKS, ColumnSummary, Task, level_summary
 from nrs.tabular.several import target_names
-from nrs.tabular.survey import Survey, survey_table
+from nrs.tabular.survey import Survey
+from nrs.tabular.survey_merge import survey_together
 from nrs.tabular.table_fit import Surveyed, make_target
 
 # A Parquet file above this many bytes is not read into memory.
@@ -93,7 +94,7 @@ def survey_parts(
     unknown = [name for name in categorical if name not in table.columns]
     if unknown:
         raise missing_columns(table.parts[0].path, unknown, table.columns)
-    survey = survey_table(table, list(categorical) or None)
+    survey = survey_together(table, list(categorical) or None)
     if survey.n_rows < 2:
         raise ValueError(
             f"{source} must have at least two rows with a value of {target!r}, however: it has "

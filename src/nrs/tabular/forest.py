@@ -16,10 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nrs.core.norm import normalise
+from nrs.core.norm import normalise, normalise_together
 from nrs.core.subspace_map import dense_weight, subspace_map
 from nrs.tabular.bins import PiecewiseLinear
 from nrs.tabular.dropout import PooledDropout
+from nrs.training.processes import ALONE, Processes
 
 
 class ForestNetwork(nn.Module):
@@ -53,6 +54,11 @@ class ForestNetwork(nn.Module):
     gain: Tensor
     shares: Tensor
     temperature: Tensor
+    training_forward = "members"
+    # The processes that share the rows of a batch, while they train.
+    group: Processes = ALONE
+    # Of a part of a forest: the number of its first member.
+    first_member = 0
 
     def __init__(
         self,
@@ -70,6 +76,8 @@ class ForestNetwork(nn.Module):
         super().__init__()
         members, subspaces, size = index.shape
         self.kind, self.n_members = kind, members
+        # Of the whole forest, should this be a part of one.
+        self.all_members = members
         self.bins = bins
         self.register_buffer("index", index)
         # How much each member counts, 1 on average: set from out-of-bag predictions, as is what
@@ -108,10 +116,9 @@ class ForestNetwork(nn.Module):
         mapped = subspace_map(self.inputs(x), self.index, self.loud_weight())
         h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
         for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
-            h = torch.bmm(weight, h.view(self.n_members, -1, batch))
-            h = self._activate(h.view(-1, batch), norm)  # type: ignore[arg-type]
-        by_member = h.view(self.n_members, -1, batch)
-        return torch.baddbmm(self.out_bias, self.out_weight, by_member)
+            h = torch.bmm(weight, self._by_member(h))[..., :batch]
+            h = self._activate(h.flatten(0, 1).contiguous(), norm)  # type: ignore[arg-type]
+        return torch.baddbmm(self.out_bias, self.out_weight, self._by_member(h))[..., :batch]
 
     def loud_weight(self) -> Tensor:
         """The subspaces' weights times how loud their inputs are read, (K, G, 1, F)."""
@@ -120,6 +127,16 @@ class ForestNetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return combine(self.members(x), self.kind, self.shares.unsqueeze(1)) / self.temperature
 
+    def _by_member(self, h: Tensor) -> Tensor:
+        """(K·C, B) activations as (K, C, B), B filled up with zeros to a multiple of 16.
+
+        Products on memory that does not begin at a multiple of 64 bytes may round differently: a
+        member's numbers would depend on how many stand before it.
+        """
+        by_member = h.view(self.n_members, -1, h.shape[1])
+        missing = -h.shape[1] % 16
+        return F.pad(by_member, (0, missing)) if missing else by_member
+
     def inputs(self, x: Tensor) -> Tensor:
         """What subspaces read: the features, their bins, and a zero."""
         parts = [x, self.bins(x)] if self.bins.n_bins else [x]
@@ -127,7 +144,9 @@ class ForestNetwork(nn.Module):
 
     def _activate(self, h: Tensor, norm: nn.BatchNorm1d) -> Tensor:
         """Normalise and cut off (C, B) activations, then drop some."""
-        if self.training:
+        if self.training and self.group.divides_rows:
+            h = normalise_together(h, norm, self.group.total)
+        elif self.training:
             h = normalise(h.t(), None, norm, relu=True).t()
         else:
             h = F.relu(norm(h.t()).t())
@@ -186,6 +205,7 @@ class FoldedForest(nn.Module):
     out_bias: Tensor
     shares: Tensor
     temperature: Tensor
+    first_member = 0
 
     def __init__(self, forest: ForestNetwork) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -23,17 +24,18 @@ from nrs.tabular.forest_fit import (
     find_temperature,
     forest_loss,
     grow_forest,
-    out_of_bag,
 )
+from nrs.tabular.forest_parts import answering, check_division, divided, shared_out_of_bag
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import checksum
 from nrs.tabular.shares import learn_shares
 from nrs.tabular.stream import StreamedBatches
-from nrs.tabular.survey import Survey
 from nrs.tabular.table_fit import SampledRows, Surveyed, prepare_table
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
-from nrs.training import TrainSettings
+from nrs.tabular.workers import workers
+from nrs.training import History, TrainSettings
+from nrs.training.processes import present
 
 # Times that out-of-bag rows are judged during a fit.
 CHECKS = 20
@@ -55,8 +57,6 @@ class ForestEstimator(TableEstimator):
     _folds: np.ndarray | None = None
     _groups: Any = None
     _n_seen = 0
-    # Which of how many processes reads which row groups of a Table.
-    _shard: tuple[int, int] = (0, 1)
     _shape: dict[str, Any] | None = None
     _predictor: Any
 
@@ -150,10 +150,6 @@ class ForestEstimator(TableEstimator):
             return prepare_table(self, X, y, sample_weight, eval_set)
         return super()._prepare(X, y, sample_weight, eval_set)
 
-    def _merge_surveys(self, survey: Survey) -> Survey:
-        """What all processes have learned of a Table; this one alone by default."""
-        return survey
-
     def _split(
         self, labels: np.ndarray, recipe: Recipe, seed: int, eval_set: Any
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -182,14 +178,15 @@ class ForestEstimator(TableEstimator):
         if not self.recipe_.members:
             return super()._make_batches(rows)
         if isinstance(rows, SampledRows):
-            return rows.batches(self.recipe_.batch_size, self._round_epochs())
+            return rows.batches(self.recipe_.batch_size, self._round_epochs(), self._group)
         folds = self._folds
         if folds is None:
             # partial_fit: a row goes to a fold by its running number.
             folds = (self._n_seen + np.arange(len(rows))) % MOST_FOLDS
             self._n_seen += len(rows)
             return ForestBatches(rows, self.recipe_.batch_size, folds)
-        return ForestBatches(rows, self.recipe_.batch_size, folds, self._round_epochs())
+        passes = self._round_epochs()
+        return ForestBatches(rows, self.recipe_.batch_size, folds, passes, self._group)
 
     def _round_epochs(self) -> int:
         """Passes over the rows between two checks."""
@@ -228,12 +225,36 @@ class ForestEstimator(TableEstimator):
         judged = _some(rows, MOST_VALIDATION_ROWS)
         weights = None if judged.weights is None else judged.weights[judged.index]
 
-        def evaluate(network: nn.Module) -> dict[str, float]:
-            assert isinstance(network, ForestNetwork)
-            outputs = out_of_bag(network, judged, folds, n_folds)[0].t().cpu()
+        def evaluate(network: Any) -> dict[str, float]:
+            outputs = shared_out_of_bag(network, judged, folds, n_folds, self._group)[0].t().cpu()
             return evaluation(outputs, judged.targets[judged.index], weights)
 
         return evaluate
+
+    def _workers(self, rows: Any, validation: Any, seed: int) -> AbstractContextManager[Any]:
+        check_division(self)
+        if self.n_workers == 1 or present().size > 1:
+            return nullcontext()
+        return workers(self, rows, validation, seed)
+
+    def _learn(self, network: Any, rows: Any, validation: Any, seed: int) -> History:
+        group = present()
+        if group.size == 1:
+            return super()._learn(network, rows, validation, seed)
+        what = "rows" if self.divide == "rows" else "parts"
+        self._group = replace(group, divided=what, own_statistics=True)
+        try:
+            with divided(network, self._group) as trained:
+                return super()._learn(trained, rows, validation, seed)
+        finally:
+            del self._group
+
+    def _agreed(self, evaluate: Any) -> Any:
+        group = self._group
+        if evaluate is None or group.size == 1:
+            return evaluate
+        # The writer may know a metric that could not be told to the others.
+        return lambda network: group.of_writer(evaluate(answering(network, group)))
 
     def _train(self, rows: Any, validation: Any, seed: int) -> None:
         super()._train(rows, validation, seed)
@@ -249,7 +270,7 @@ class ForestEstimator(TableEstimator):
         assert isinstance(self.network_, ForestNetwork)
         folds, n_folds = torch.from_numpy(self._folds), self._n_folds()
         views = self._n_views()
-        outputs = out_of_bag(self._predictor, rows, folds, n_folds, views).cpu()
+        outputs = shared_out_of_bag(self._predictor, rows, folds, n_folds, present(), views).cpu()
         truth = rows.targets[rows.index]
         weights = None if rows.weights is None else rows.weights[rows.index]
         shares = learn_shares(outputs, truth, self.target_, weights)

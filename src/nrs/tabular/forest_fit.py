@@ -17,6 +17,7 @@ from nrs.tabular.presets import Recipe
 from nrs.tabular.relevance import column_gains
 from nrs.tabular.subspaces import as_index, draw_subspaces
 from nrs.tabular.targets import Target
+from nrs.training.processes import ALONE, Processes
 
 # Rows from which quantiles are read: more move the edges by less than a tenth of a bin.
 BIN_ROWS = 10_000
@@ -142,6 +143,7 @@ class ForestBatches(ShuffledBatches):
     """Batches with the fold of every row; a round is several passes over all rows.
 
     Out-of-bag rows are judged after every round: passes over a small table are too short for it.
+    Processes that share rows draw the same batches and each takes its share of them.
 
     Examples
     --------
@@ -151,33 +153,49 @@ class ForestBatches(ShuffledBatches):
     (3, 3)
     """
 
-    def __init__(self, rows: Rows, batch_size: int, folds: np.ndarray, passes: int = 1) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        batch_size: int,
+        folds: np.ndarray,
+        passes: int = 1,
+        group: Processes = ALONE,
+    ) -> None:
         super().__init__(rows, batch_size)
         self.folds = torch.from_numpy(folds)
         self.passes = passes
+        self.group = group
 
     def __len__(self) -> int:
         return self.passes * super().__len__()
 
     def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
         for _ in range(self.passes):
-            for rows in self.orders(generator):
+            for batch in self.orders(generator):
+                rows = self.group.share(batch)
                 yield (*self.rows.take(rows), self.folds[rows].to(self.rows.device))
 
 
 def forest_loss(network: ForestNetwork, batch: Any, target: Target, n_folds: int) -> Tensor:
-    """Mean over the members of each one's loss on the rows that it may see."""
+    """Mean over the members of each one's loss on the rows that it may see.
+
+    Where processes share the rows, the mean of their losses is the loss of all rows.
+    """
     x, y, weights, folds = batch
     outputs = network.members(x)
     losses = target.member_losses(outputs, y)
     if n_folds == 1:
         seen = torch.ones_like(losses)
     else:
-        seen = (folds != _fold_of(network.n_members, n_folds, x.device)).to(losses.dtype)
+        seen = (folds != _fold_of(network, n_folds, x.device)).to(losses.dtype)
     if weights is not None:
         seen = seen * weights
-    total = seen.sum(1).clamp_min(torch.finfo(seen.dtype).tiny)
-    return ((losses * seen).sum(1) / total).mean()
+    total = seen.sum(1)
+    if network.group.divides_rows:
+        total = network.group.total(total) / network.group.size
+    total = total.clamp_min(torch.finfo(seen.dtype).tiny)
+    # A part of a forest weighs as much as in the whole.
+    return ((losses * seen).sum(1) / total).sum() / network.all_members
 
 
 def out_of_bag(
@@ -189,7 +207,7 @@ def out_of_bag(
 ) -> Tensor:
     """Outputs of the members that did not see each row, joint within views, (V, C, n_rows)."""
     parts = []
-    fold_of = _fold_of(network.n_members, n_folds, rows.device)
+    fold_of = _fold_of(network, n_folds, rows.device)
     with torch.no_grad():
         for numbers in rows.parts():
             x, _, _ = rows.take(numbers)
@@ -200,9 +218,10 @@ def out_of_bag(
     return torch.cat(parts, 2)
 
 
-def _fold_of(n_members: int, n_folds: int, device: torch.device) -> Tensor:
+def _fold_of(network: Any, n_folds: int, device: torch.device) -> Tensor:
     """The fold that each member does not see, (K, 1)."""
-    return (torch.arange(n_members, device=device) % n_folds).unsqueeze(1)
+    numbers = network.first_member + torch.arange(network.n_members, device=device)
+    return (numbers % n_folds).unsqueeze(1)
 
 
 def find_temperature(

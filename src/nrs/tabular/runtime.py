@@ -12,9 +12,16 @@ import torch
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
+from nrs.training.processes import ALONE, Processes
 
-def pick_device(device: str | torch.device) -> torch.device:
-    """``"auto"`` is the GPU where there is one; anything else is torch's own name for a device."""
+
+def pick_device(device: str | torch.device, group: Processes = ALONE) -> torch.device:
+    """``"auto"`` is the GPU where there is one; anything else is torch's own name for a device.
+
+    One of several processes on GPUs takes the one that is its own.
+    """
+    if group.device.type == "cuda" and str(device) in ("auto", "cuda"):
+        return group.device
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

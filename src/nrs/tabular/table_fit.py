@@ -22,8 +22,10 @@ from nrs.tabular.frames import read_table
 from nrs.tabular.row_sample import hashed_folds
 from nrs.tabular.runtime import checksum, draw_seed, pick_device
 from nrs.tabular.stream import Block, StreamedBatches
-from nrs.tabular.survey import MOST_LABELS, Survey, survey_table
+from nrs.tabular.survey import MOST_LABELS, Survey
+from nrs.tabular.survey_merge import survey_together
 from nrs.tabular.targets import ClassTarget, RegressionTarget
+from nrs.training.processes import ALONE, Processes, present
 
 logger = logging.getLogger("nrs.tabular")
 
@@ -48,32 +50,49 @@ class SampledRows(Rows):
         Quantiles of all rows, in the unit of the feature, where they are known.
     """
 
-    def __init__(self, table: Table, encode: RowEncoder, survey: Survey, **shared: Any) -> None:
-        kept, places = survey.sample.rows.combine_chunks().to_batches()[0], survey.sample.places
-        x, y, _, *weights = encode(kept, places)
-        known = weights[0].numpy() if weights else None
-        super().__init__(x.numpy(), y.numpy(), known, None, shared["device"])
-        self.quantiles = feature_quantiles(survey, encode.encoder)
-        self._table, self._encode, self._shared = table, encode, shared
-        self._n_rows = survey.n_rows
+    def __init__(
+        self,
+        table: Table,
+        encode: RowEncoder,
+        n_rows: int,
+        quantiles: dict[int, np.ndarray],
+        sample: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+        device: torch.device | str = "cpu",
+    ) -> None:
+        features, targets, weights = sample
+        super().__init__(features, targets, weights, None, device)
+        self.quantiles = quantiles
+        self.table, self.encode, self.n_rows = table, encode, n_rows
         self.stream: StreamedBatches | None = None
 
-    def batches(self, batch_size: int, passes: int) -> StreamedBatches:
-        """The source of batches of all rows."""
+    @classmethod
+    def of(
+        cls, table: Table, encode: RowEncoder, survey: Survey, device: torch.device | str
+    ) -> SampledRows:
+        """The sample of a survey."""
+        kept, places = survey.sample.rows.combine_chunks().to_batches()[0], survey.sample.places
+        x, y, _, *weights = (part.numpy() for part in encode(kept, places))
+        quantiles = feature_quantiles(survey, encode.encoder)
+        sample = x, y, weights[0] if weights else None
+        return cls(table, encode, survey.n_rows, quantiles, sample, device)
+
+    def batches(self, batch_size: int, passes: int, group: Processes = ALONE) -> StreamedBatches:
+        """The source of batches of all rows, or of this process's share of them."""
         self.stream = StreamedBatches(
-            self._table,
-            self._encode,
-            self._n_rows,
+            self.table,
+            self.encode,
+            self.n_rows,
             self.features.shape[1],
             batch_size,
             passes=passes,
-            **self._shared,
+            shard=(group.rank, group.size) if group.divides_rows else (0, 1),
+            device=self.device,
         )
         return self.stream
 
     def checksum(self) -> str:
         """Of the sample, and of what the files say of themselves."""
-        told = json.dumps(self._table.identity(), sort_keys=True).encode()
+        told = json.dumps(self.table.identity(), sort_keys=True).encode()
         return checksum(np.frombuffer(told, dtype=np.uint8), self.features.numpy())
 
 
@@ -129,15 +148,14 @@ def prepare_table(
     """
     table = X.table if isinstance(X, Surveyed) else X
     _refuse(estimator, table, y, sample_weight)
-    device = pick_device(estimator.device)
-    seed = draw_seed(estimator.random_state)
+    group = present()
+    device = pick_device(estimator.device, group)
+    seed = group.of_writer(draw_seed(estimator.random_state))
     if isinstance(X, Surveyed):
         survey = X.survey
     else:
-        shard = estimator._shard
-        survey = survey_table(table, estimator.categorical_features, shard=shard)
-        survey = estimator._merge_surveys(survey)
-        if survey.unlabelled:
+        survey = survey_together(table, estimator.categorical_features)
+        if survey.unlabelled and group.is_writer:
             logger.warning(
                 "left out %d rows without a value of %r", survey.unlabelled, survey.target
             )
@@ -163,7 +181,7 @@ def prepare_table(
     encode = RowEncoder(
         estimator.encoder_, estimator.target_, survey.target, n_folds, seed, weights
     )
-    rows = SampledRows(table, encode, survey, shard=estimator._shard, device=device)
+    rows = SampledRows.of(table, encode, survey, device)
     estimator._folds = hashed_folds(survey.sample.places, n_folds, seed)
     estimator.oob_rows_ = survey.sample.places
     validation = estimator._validation(eval_set, None, None, None, None, device)

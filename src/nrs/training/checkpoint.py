@@ -29,6 +29,7 @@ from nrs.training.files import (
     write_model,
 )
 from nrs.training.history import History
+from nrs.training.processes import ALONE, Processes
 from nrs.training.state import TrainState
 from nrs.training.weights import live_tensors, put_weights
 
@@ -76,12 +77,16 @@ class Checkpoint:
     ) -> None:
         self.directory = Path(directory)
         self.fingerprint = dict(fingerprint or {})
+        self._folder = self.directory
         self._identity: dict[str, Any] = {}
 
-    def restore(self, state: TrainState) -> bool:
+    def restore(self, state: TrainState, group: Processes = ALONE) -> bool:
         """Bring ``state`` to where its run was; True if that run is complete.
 
-        Called once, before anything is drawn from the generator or trained.
+        Called once, before anything is drawn from the generator or trained. Processes that share
+        rows go on from one checkpoint, which must be in a directory that all of them see; those
+        with a part of the network each have a folder in it, and go on from the last epoch that
+        all of them have.
 
         Raises
         ------
@@ -89,9 +94,12 @@ class Checkpoint:
             If the directory holds the checkpoint of another run, or only damaged files.
         """
         self._identity = _identity(state, self.fingerprint)
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._remove_leftovers()
-        file = self._newest()
+        if group.size > 1 and not group.divides_rows:
+            self._folder = self.directory / f"part-{group.rank}-of-{group.size}"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if group.is_writer or not group.divides_rows:
+            self._remove_leftovers()
+        file = self._newest_of_all(group)
         if file is None:
             return False
         self._refuse_another_run(file.header["identity"])
@@ -110,7 +118,7 @@ class Checkpoint:
         tensors, header = _capture(state)
         header["identity"] = self._identity
         header["complete"] = complete
-        path = self.directory / _NAMES[state.epoch % 2]
+        path = self._folder / _NAMES[state.epoch % 2]
         try:
             write_model(path, tensors, header, kind=_KIND)
         except OSError as error:
@@ -121,10 +129,22 @@ class Checkpoint:
                 str(path),
             ) from None
 
-    def _newest(self) -> ModelFile | None:
+    def _newest_of_all(self, group: Processes) -> ModelFile | None:
+        files = {file.header["epoch"]: file for file in self._readable()}
+        newest = torch.tensor([max(files, default=-1)], device=group.device)
+        common = min(int(epoch) for epoch in group.gather(newest))
+        file = files.get(common)
+        if common >= 0 and group.any(file is None):
+            raise CheckpointError(
+                f"the parts of the checkpoint in {self.directory} have no epoch in common.\n"
+                "Delete the directory, or name another one, to start from the beginning."
+            )
+        return file
+
+    def _readable(self) -> list[ModelFile]:
         files, damages = [], []
         for name in _NAMES:
-            path = self.directory / name
+            path = self._folder / name
             if not path.exists():
                 continue
             try:
@@ -133,12 +153,12 @@ class Checkpoint:
                 damages.append(str(error))
         if damages and not files:
             raise CheckpointError(
-                f"no file in {self.directory} can be used: {damages[0]}.\n"
+                f"no file in {self._folder} can be used: {damages[0]}.\n"
                 "Delete the directory, or name another one, to start from the beginning."
             )
         for damage in damages:
             logger.warning("going on from the checkpoint before, because %s", damage)
-        return max(files, key=lambda file: file.header["epoch"], default=None)
+        return files
 
     def _refuse_another_run(self, theirs: dict[str, Any]) -> None:
         there, here = _flat(theirs), _flat(self._identity)
@@ -159,7 +179,7 @@ class Checkpoint:
     def _remove_leftovers(self) -> None:
         # A process killed while it was writing leaves its temporary file.
         for name in _NAMES:
-            for path in self.directory.glob(f"{temporary_prefix(name)}*"):
+            for path in self._folder.glob(f"{temporary_prefix(name)}*"):
                 path.unlink(missing_ok=True)
 
 

@@ -26,6 +26,8 @@ from nrs.training.weights import WeightAverage, copy_weights, put_weights
 
 # Reading a loss waits for the device, so losses are read this many at a time.
 _CHECK_EVERY = 64
+# So many steps apart, processes ask each other whether one of them wants to stop.
+_AGREE_EVERY = 16
 _OWN_COLUMNS = ("epoch", "train_loss", "lr", "seconds")
 
 
@@ -119,12 +121,12 @@ def train(
     )
     dtype = forward_dtype(settings.precision, device)
     callbacks = callbacks if group.is_writer else ()
-    called = group.wrap(module)
+    loss_of = group.wrap(module, step)
     # The loop asks on every step, so it asks only those who listen.
     each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
 
     with _own_randomness(device):
-        complete = checkpoint.restore(state) if checkpoint is not None else False
+        complete = checkpoint.restore(state, group) if checkpoint is not None else False
         if state.epoch == 0:
             _seed_from(generator, device)
         begun: list[Callback] = []
@@ -134,9 +136,9 @@ def train(
                 callback.on_train_begin(state)
             while not complete:
                 started = time.perf_counter()
-                called.train()
+                module.train()
                 state.step_in_epoch = 0
-                if group.size > 1:
+                if group.divides_rows:
                     # Dropout differs between processes and is the same in a resumed run. From a
                     # copy: the data are those of a single process.
                     _seed_from(_copied(generator), device, group.rank + 1)
@@ -144,10 +146,10 @@ def train(
                     callback.on_epoch_begin(state)
 
                 with lowered_forward(module, dtype, device):
-                    train_loss = _train_epoch(state, called, batches, step, parameters, each_step)
+                    train_loss = _train_epoch(state, loss_of, batches, parameters, each_step, group)
                 _check_weights(state, parameters)
 
-                row = {"epoch": state.epoch, "train_loss": group.mean(train_loss)}
+                row = {"epoch": state.epoch, "train_loss": group.mean_loss(train_loss)}
                 if evaluate is not None:
                     state.metrics = _evaluate(state, evaluate, monitor, group)
                     row |= state.metrics
@@ -162,7 +164,7 @@ def train(
 
                 complete = state.stop or state.epoch + 1 >= settings.epochs
                 state.history.stopped_early = state.epoch + 1 < settings.epochs and complete
-                if checkpoint is not None and group.is_writer:
+                if checkpoint is not None and (group.is_writer or not group.divides_rows):
                     checkpoint.save(state, complete=complete)
                 state.epoch += 1
         finally:
@@ -180,11 +182,11 @@ def train(
 
 def _train_epoch(
     state: TrainState,
-    module: nn.Module,
+    loss_of: Callable[[Any], Tensor],
     batches: Callable[[int, torch.Generator], Iterable[Any]],
-    step: Callable[[nn.Module, Any], Tensor],
     parameters: list[nn.Parameter],
     each_step: list[Callback],
+    group: Processes,
 ) -> float:
     """All steps of an epoch; returns the mean of their losses."""
     settings, optimizer = state.settings, state.optimizer
@@ -205,10 +207,10 @@ def _train_epoch(
         lr = learning_rate(settings, position, known or 1)
         if lr != state.lr or index == 0:
             state.lr = lr
-            for group in optimizer.param_groups:
-                group["lr"] = lr
+            for parameter_group in optimizer.param_groups:
+                parameter_group["lr"] = lr
 
-        loss = step(module, batch)
+        loss = loss_of(batch)
         if loss.ndim != 0:
             raise ValueError(
                 f"step must return a scalar loss, however: its shape is {tuple(loss.shape)}; "
@@ -231,6 +233,12 @@ def _train_epoch(
             unread = []
         for callback in each_step:
             callback.on_step_end(state)
+        if group.size > 1:
+            # Processes that share rows leave an epoch together, those with parts of their own
+            # after it: either way none waits for another that has gone.
+            if not group.divides_rows or state.step_in_epoch % _AGREE_EVERY:
+                continue
+            state.stop = group.any(state.stop)
         if state.stop:
             break
     if state.step_in_epoch == 0:

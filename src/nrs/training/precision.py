@@ -75,27 +75,29 @@ def lowered_forward(
 ) -> Iterator[None]:
     """Within the block ``module(...)`` computes in ``dtype`` and returns float32.
 
-    Only the forward pass is lowered: a loss computed from its outputs is in float32.
+    Only the forward pass is lowered: a loss computed from its outputs is in float32. A module whose
+    losses come from another method names it as its ``training_forward``.
     """
     if dtype is None:
         yield
         return
-    forward = module.forward
-    had_own = "forward" in module.__dict__
+    name = getattr(module, "training_forward", "forward")
+    forward = getattr(module, name)
+    had_own = name in module.__dict__
 
     def lowered(*args: Any, **kwargs: Any) -> Any:
         with torch.autocast(device.type, dtype=dtype):
             outputs = forward(*args, **kwargs)
         return tree_map(_raised, outputs)
 
-    module.__dict__["forward"] = lowered
+    module.__dict__[name] = lowered
     try:
         yield
     finally:
         if had_own:
-            module.__dict__["forward"] = forward
+            module.__dict__[name] = forward
         else:
-            del module.__dict__["forward"]
+            del module.__dict__[name]
 
 
 def _raised(value: Any) -> Any:

@@ -2,16 +2,20 @@
 
 Every process holds the whole network and reads its share of each batch; gradients are averaged
 (DDP). Random numbers that decide the data come from one seed, so a run sees the same batches
-however many processes it has. One process, the writer, shows progress and writes files.
+however many processes it has. One process, the writer, shows progress and writes files. Instead
+of the rows the network may be divided: then each process trains a part of its own on all rows.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -33,6 +37,11 @@ class Processes:
         How many there are.
     device : torch.device
         Where this one computes.
+    divided : "rows" or "parts"
+        What is shared out: the rows of every batch, all processes having the same weights, or the
+        network, each process having weights of its own.
+    own_statistics : bool
+        Whether the network keeps its buffers equal by itself, so that nobody has to send them.
 
     Examples
     --------
@@ -44,25 +53,41 @@ class Processes:
     rank: int = 0
     size: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    divided: str = "rows"
+    own_statistics: bool = False
+
+    @property
+    def divides_rows(self) -> bool:
+        """Whether several processes share the rows of a batch."""
+        return self.size > 1 and self.divided == "rows"
 
     @property
     def is_writer(self) -> bool:
         """Whether this process is the one that shows progress and writes files."""
         return self.rank == 0
 
-    def share(self, items: Sequence[T]) -> Sequence[T]:
+    def share(self, items: T) -> T:
         """This process's part of a batch or of a list; together the parts are all, each once."""
-        return items if self.size == 1 else items[self.rank :: self.size]
+        part: T = items[self.rank :: self.size] if self.divides_rows else items  # type: ignore[index]
+        return part
 
-    def wrap(self, module: nn.Module) -> nn.Module:
-        """The module to call in training steps: gradients are then averaged over processes.
+    def wrap(
+        self, module: nn.Module, step: Callable[[nn.Module, Any], Tensor]
+    ) -> Callable[[Any], Tensor]:
+        """The loss of a batch, whose gradients are then averaged over processes that share rows.
 
         Buffers (running statistics, permutations) are those of the writer before every step.
         """
-        if self.size == 1:
-            return module
+        loss = _Step(module, step)
+        if not self.divides_rows:
+            return loss
+        options: dict[str, Any] = {}
+        if self.own_statistics:
+            known = inspect.signature(DistributedDataParallel).parameters
+            newer = "forward_sync_buffers"
+            options[newer if newer in known else "broadcast_buffers"] = False
         devices = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(module, device_ids=devices)
+        return DistributedDataParallel(loss, device_ids=devices, **options)
 
     def sum(self, values: Mapping[str, float]) -> dict[str, float]:
         """The sum of each number over all processes, in float64: counts stay exact."""
@@ -79,17 +104,52 @@ class Processes:
             dist.all_reduce(total)
         return total.cpu()
 
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of a tensor over all processes: the same bits in each; no gradient passes."""
+        total = values.detach().clone()
+        if self.size > 1:
+            dist.all_reduce(total)
+        return total
+
+    def gather(self, values: Tensor) -> list[Tensor]:
+        """The tensors of all processes in the order of their ranks; sizes may differ."""
+        values = values.detach().contiguous()
+        if self.size == 1:
+            return [values]
+        shape = torch.zeros(self.size, values.dim(), dtype=torch.int64, device=values.device)
+        shape[self.rank] = torch.tensor(values.shape, dtype=torch.int64)
+        shapes = self.total(shape).tolist()
+        gathered = [values.new_empty(shape) for shape in shapes]
+        gathered[self.rank] = values
+        for rank, part in enumerate(gathered):
+            if part.numel():
+                dist.broadcast(part, src=rank)
+        return gathered
+
+    def of_writer(self, value: Any) -> Any:
+        """The writer's value, in every process; a JSON value, in which NaN may stand."""
+        if self.size == 1:
+            return value
+        text = json.dumps(value).encode() if self.is_writer else b""
+        size = int(self.sum({"bytes": len(text)})["bytes"])
+        content = torch.zeros(size, dtype=torch.uint8, device=self.device)
+        if self.is_writer:
+            content.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
+        dist.broadcast(content, src=0)
+        return json.loads(bytes(content.tolist()))
+
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in some process."""
         return self.sum({"flag": float(flag)})["flag"] > 0
 
-    def mean(self, value: float) -> float:
-        """The mean of a number over the processes."""
-        return self.sum({"value": value})["value"] / self.size
+    def mean_loss(self, loss: float) -> float:
+        """The loss of the run: the mean over shares of the rows, the sum over parts."""
+        total = self.sum({"loss": loss})["loss"]
+        return total / self.size if self.divides_rows else total
 
     def share_buffers(self, module: nn.Module) -> None:
         """Give every process the writer's buffers, so that all evaluate the same network."""
-        if self.size > 1:
+        if self.divides_rows and not self.own_statistics:
             for buffer in module.buffers():
                 dist.broadcast(buffer.detach(), src=0)
 
@@ -100,7 +160,38 @@ class Processes:
             self.sum({"here": 1.0})
 
 
+class _Step(nn.Module):
+    """A network and what its loss is, as one module: what DDP wraps."""
+
+    def __init__(self, module: nn.Module, step: Callable[[nn.Module, Any], Tensor]) -> None:
+        super().__init__()
+        self.module, self.step = module, step
+
+    def forward(self, batch: Any) -> Tensor:
+        return self.step(self.module, batch)
+
+
 ALONE = Processes()
+_PRESENT: ContextVar[Processes] = ContextVar("processes", default=ALONE)
+
+
+def present() -> Processes:
+    """The processes of the innermost :func:`processes` block; alone outside of any.
+
+    >>> present().size
+    1
+    """
+    return _PRESENT.get()
+
+
+@contextlib.contextmanager
+def joined(group: Processes) -> Iterator[Processes]:
+    """Within the block `group` is what :func:`present` gives."""
+    token = _PRESENT.set(group)
+    try:
+        yield group
+    finally:
+        _PRESENT.reset(token)
 
 
 @contextlib.contextmanager
@@ -108,6 +199,7 @@ def processes(device: str = "auto") -> Iterator[Processes]:
     """Join the other processes that ``torchrun`` started; alone if it did not.
 
     Reads ``RANK``, ``WORLD_SIZE`` and ``LOCAL_RANK``. CUDA devices talk by NCCL, CPUs by gloo.
+    Estimators that are fitted within the block share their work.
 
     Parameters
     ----------
@@ -134,9 +226,14 @@ def processes(device: str = "auto") -> Iterator[Processes]:
         return
     if where.type == "cuda":
         torch.cuda.set_device(where)
-    dist.init_process_group("nccl" if where.type == "cuda" else "gloo", rank=rank, world_size=size)
+    # A store that outlives a restart of the workers still holds the keys of those before.
+    store, _, _ = next(dist.rendezvous("env://", rank, size))
+    store = dist.PrefixStore(f"nrs-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    backend = "nccl" if where.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
     try:
-        yield Processes(rank, size, where)
+        with joined(Processes(rank, size, where)) as group:
+            yield group
     finally:
         dist.destroy_process_group()
 
