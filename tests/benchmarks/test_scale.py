@@ -25,7 +25,7 @@ def test_a_small_run(tmp_path, monkeypatch):
         settings=settings,
         report=lambda f: seen.append(len(f)),
     )
-    assert seen == [1, 2, 3, 4]
+    assert seen == [1, 2, 3, 4, 5, 6]  # both sides of ours with one and with two processes
     judged = scale.judge(found)
     assert {"speed at 2000", "waiting at 2000", "peak_mb"} == set(judged)
     assert all(value > 0 for value in judged.values())

@@ -80,7 +80,7 @@ def test_alone_nothing_is_divided(monkeypatch):
     with processes("cpu") as group:
         assert group == Processes()
         assert group.is_writer
-        assert group.mean(3.0) == 3.0
+        assert group.mean_loss(3.0) == 3.0
         assert not group.any(False)
 
 
