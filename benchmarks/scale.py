@@ -186,13 +186,15 @@ def _fit_xgboost(folder: str, epochs: int, workers: int, settings: dict) -> dict
     return {"trees": trees}
 
 
-def cases(sizes: tuple[int, ...], sides: tuple[str, ...]) -> list[tuple[int, str, int]]:
-    """Every (rows, side, workers) to measure."""
+def cases(
+    sizes: tuple[int, ...], sides: tuple[str, ...], workers: tuple[int, ...]
+) -> list[tuple[int, str, int]]:
+    """Every (rows, side, number of processes) to measure."""
     return [
-        (n, side, workers)
+        (n, side, count)
         for n in sizes
         for side in sides
-        for workers in (WORKERS if side in ("memory", "streamed") else (1,))
+        for count in (workers if side in ("memory", "streamed") else (1,))
     ]
 
 
@@ -201,6 +203,7 @@ def run(
     sides: tuple[str, ...],
     folder: Path,
     *,
+    workers: tuple[int, ...] = WORKERS,
     epochs: int = 2,
     known: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
@@ -208,8 +211,8 @@ def run(
 ) -> dict[str, Any]:
     """Measure what is not known yet; `report` is called with all measurements after each."""
     found = dict(known or {})
-    for n, side, workers in cases(sizes, sides):
-        name = f"{n} {side} {workers}"
+    for n, side, count in cases(sizes, sides, workers):
+        name = f"{n} {side} {count}"
         if name in found:
             continue
         parts = folder / f"rows-{n}"
@@ -219,7 +222,7 @@ def run(
             side=side,
             folder=str(parts),
             epochs=epochs,
-            workers=workers,
+            workers=count,
             settings=settings or {},
         )
         passes = epochs if side in ("memory", "streamed") else 1
@@ -270,6 +273,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="PATH", help="write the report here, and go on from it")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
+    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS, help="processes of NRS")
     parser.add_argument("--epochs", type=int, default=2, help="passes over the rows, of NRS")
     parser.add_argument("--folder", help="where the files are made; else a temporary folder")
     arguments = parser.parse_args()
@@ -293,6 +297,7 @@ def main() -> None:
             tuple(arguments.sizes),
             tuple(arguments.sides),
             Path(arguments.folder or temporary),
+            workers=tuple(arguments.workers),
             epochs=arguments.epochs,
             known=known,
             report=keep,
