@@ -229,7 +229,7 @@ def run(
         found[name] = one | {
             "rows": n,
             "side": side,
-            "workers": workers,
+            "workers": count,
             "rows_per_second": n * passes / one["wall"],
         }
         if report is not None:

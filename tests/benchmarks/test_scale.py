@@ -29,6 +29,7 @@ def test_a_small_run(tmp_path, monkeypatch):
     judged = scale.judge(found)
     assert {"speed at 2000", "waiting at 2000", "peak_mb"} == set(judged)
     assert all(value > 0 for value in judged.values())
+    assert found["2000 streamed 2"]["workers"] == 2
     assert found["2000 streamed 1"]["oob"] > 0.4
     assert "rows/s" in scale.tables(found, judged)
     known = json.loads(json.dumps(found))
