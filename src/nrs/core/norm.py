@@ -100,18 +100,21 @@ class ReducedBatchNormReLU(torch.autograd.Function):
         # In float64: the mean square less the squared mean loses no digit that float32 has.
         sums = h.new_zeros(2 * channels + 1, dtype=torch.float64)
         sums[-1] = batch
+        output = torch.empty_like(h)
         for part in _slices(h) if batch else ():
-            variance, mean = torch.var_mean(h[part], 1, correction=0)
-            mean = mean.double()
-            sums[:channels][part] = mean * batch
-            sums[channels:-1][part] = (variance.double() + mean.square()) * batch
+            own = torch.mean(h[part], 1)
+            # Not var_mean, which takes forty times as long on a CPU.
+            torch.sub(h[part], own.unsqueeze(1), out=output[part])
+            squares = torch.linalg.vector_norm(output[part], dim=1).double().square_()
+            own = own.double()
+            sums[:channels][part] = own * batch
+            sums[channels:-1][part] = squares + own.square() * batch
         sums = total(sums)
         count = sums[-1]
         precise = sums[:channels] / count
         mean = precise.to(h.dtype)
         variance = (sums[channels:-1] / count - precise.square()).clamp_min_(0).to(h.dtype)
         scale = (variance + eps).rsqrt_().mul_(gamma)
-        output = torch.empty_like(h)
         for part in _slices(h):
             target = output[part]
             torch.sub(h[part], mean[part].unsqueeze(1), out=target)
