@@ -77,14 +77,16 @@ def summary(results: Path, names: tuple[str, ...], title: str, measures: tuple[s
     parts = [f"## {title}\n"]
     for measure in measures:
         parts.append(_measured(scores(results, names, measure), names, measure))
+    fit = scores(results, names, "fit_cpu_s")
+    if "NRS" not in fit:
+        return "\n".join(parts)
     times = []
     for measure in ("fit_cpu_s", "predict_cpu_s"):
         found = ranked(scores(results, names, measure), names)
         medians = {m: float(np.median(list(v.values()))) for m, v in found.items() if v}
         shown = ", ".join(f"{m} {value:.2f}" for m, value in medians.items())
         times.append(f"Median {measure.split('_')[0]} time, CPU seconds: {shown}.")
-    fit = scores(results, names, "fit_cpu_s")
-    ours, pairs = fit.get("NRS", {}), []
+    ours, pairs = fit["NRS"], []
     for method, by_set in fit.items():
         shared = [name for name in by_set if name in ours]
         if method != "NRS" and shared:
@@ -200,8 +202,8 @@ def _picture(results: Path, gaps: dict[str, tuple[float, float]], path: Path) ->
     """Ranks by accuracy and by log-loss, and what each ingredient is worth."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 6.4), dpi=130, layout="constrained")
-    grid = figure.add_gridspec(2, 2, width_ratios=[1.6, 1])
+    figure = Figure(figsize=(11 if gaps else 7.4, 6.4), dpi=130, layout="constrained")
+    grid = figure.add_gridspec(2, 2 if gaps else 1, width_ratios=[1.6, 1] if gaps else None)
     for place, (measure, title) in enumerate(
         [("accuracy", "Average rank by accuracy"), ("log_loss", "Average rank by log-loss")]
     ):
