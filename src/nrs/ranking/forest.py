@@ -14,6 +14,7 @@ from torch import Tensor
 from nrs.ranking.batches import QueryBatch, QueryRows
 from nrs.ranking.recipe import RankTarget
 from nrs.tabular.forest import FoldedForest, ForestNetwork, combine
+from nrs.tabular.forest_fit import fold_of
 
 
 def forest_loss(
@@ -40,7 +41,7 @@ def forest_loss(
     mask = batch.mask().expand_as(scores)
     if n_folds > 1:
         assert batch.folds is not None
-        seen = batch.folds != fold_of(network, n_folds)
+        seen = batch.folds != fold_of(network, n_folds, batch.folds.device)
         return target.padded_loss(scores[seen], labels[seen], mask[seen])
     return target.padded_loss(scores.flatten(0, 1), labels.flatten(0, 1), mask.flatten(0, 1))
 
@@ -52,7 +53,7 @@ def out_of_bag(
 
     **Shape** x ``(documents, features)``, folds ``(documents,)``, result ``(documents,)``.
     """
-    unseen = (folds == fold_of(network, n_folds)).to(x.dtype)
+    unseen = (folds == fold_of(network, n_folds, x.device)).to(x.dtype)
     return combine(network.members(x), network.kind, unseen)[:, 0]
 
 
@@ -66,12 +67,6 @@ def centre_members(network: ForestNetwork, rows: QueryRows, most: int = 2048) ->
     x, _, _ = rows.take(rows.index[spread])
     with torch.no_grad():
         network.out_bias.sub_(network.members(x).mean(2, keepdim=True))
-
-
-def fold_of(network: ForestNetwork | FoldedForest, n_folds: int) -> Tensor:
-    """The fold that each member does not see, (K, 1)."""
-    members = torch.arange(network.n_members, device=network.temperature.device)
-    return (members % n_folds).unsqueeze(1)
 
 
 def some_queries(rows: QueryRows, most: int) -> QueryRows:

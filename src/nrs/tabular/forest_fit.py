@@ -187,7 +187,7 @@ def forest_loss(network: ForestNetwork, batch: Any, target: Target, n_folds: int
     if n_folds == 1:
         seen = torch.ones_like(losses)
     else:
-        seen = (folds != _fold_of(network, n_folds, x.device)).to(losses.dtype)
+        seen = (folds != fold_of(network, n_folds, x.device)).to(losses.dtype)
     if weights is not None:
         seen = seen * weights
     total = seen.sum(1)
@@ -207,18 +207,18 @@ def out_of_bag(
 ) -> Tensor:
     """Outputs of the members that did not see each row, joint within views, (V, C, n_rows)."""
     parts = []
-    fold_of = _fold_of(network, n_folds, rows.device)
+    own = fold_of(network, n_folds, rows.device)
     with torch.no_grad():
         for numbers in rows.parts():
             x, _, _ = rows.take(numbers)
-            unseen = (folds[numbers].to(rows.device) == fold_of).to(x.dtype)
+            unseen = (folds[numbers].to(rows.device) == own).to(x.dtype)
             views = zip(network.members(x).chunk(n_views), unseen.chunk(n_views), strict=True)
-            joint = [combine(outputs, network.kind, own).t() for outputs, own in views]
+            joint = [combine(outputs, network.kind, weights).t() for outputs, weights in views]
             parts.append(torch.stack(joint))
     return torch.cat(parts, 2)
 
 
-def _fold_of(network: Any, n_folds: int, device: torch.device) -> Tensor:
+def fold_of(network: Any, n_folds: int, device: torch.device) -> Tensor:
     """The fold that each member does not see, (K, 1)."""
     numbers = network.first_member + torch.arange(network.n_members, device=device)
     return (numbers % n_folds).unsqueeze(1)
