@@ -113,3 +113,15 @@ def test_fewer_parameters_exactly_from_where_the_paper_says(channels):
 def test_a_model_without_such_blocks_is_refused():
     with pytest.raises(ValueError, match="ResNet has none"):
         replace_se(torchvision().models.resnet18())
+
+
+@pytest.mark.parametrize("side", [1, 7, 9])
+@pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
+def test_gates_are_those_of_the_mean_however_it_is_pooled(side, memory):
+    block = NRSExcite(96, seed=0)
+    x = torch.randn(3, 96, side, side).to(memory_format=memory).requires_grad_()
+    expected = x * block.nrs(x.mean((2, 3)))[:, :, None, None]
+    torch.testing.assert_close(block(x), expected)
+    (mine,) = torch.autograd.grad(block(x).square().sum(), x)
+    (theirs,) = torch.autograd.grad(expected.square().sum(), x)
+    torch.testing.assert_close(mine, theirs)

@@ -17,6 +17,10 @@ _OF_OTHERS = {
     "bias", "act_layer", "force_act_layer", "norm_layer", "gate_layer",
 }  # fmt: skip
 
+# Pixels up to which pooling is a product: at 7×7 102 µs after 161 (512 channels, batch 32), at
+# 14×14 a mean is the quicker.
+_SMALL_MAP = 64
+
 
 class SEBlock(nn.Module):
     """Squeeze-and-excitation with two fully connected layers and no biases, the baseline.
@@ -116,7 +120,7 @@ class NRSExcite(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.channels_last:
             return x * self._gates(x.mean((1, 2)))[:, None, None, :]
-        return x * self._gates(x.mean((2, 3)))[:, :, None, None]
+        return x * self._gates(_pool(x))[:, :, None, None]
 
     def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
         """Multiply-adds and the paper's FLOPs but those of a folded map, for `nrs.core.count`."""
@@ -135,8 +139,20 @@ class NRSExcite(nn.Module):
         index = layer.index.view(self.channels // layer.n_per, -1)
         kernels = layer.weight.reshape(index.shape[0], layer.n_per, -1)
         mapped = map_rows(pooled, index, kernels, layer.bias, layer.formulation)
-        # Every gate is read H·W times, quicker where its memory follows that of the input.
-        return torch.sigmoid(mapped).contiguous()
+        gates = torch.sigmoid(mapped)
+        # A gradient is summed quicker where the memory of the gates follows that of the input.
+        return gates.contiguous() if gates.requires_grad else gates
+
+
+def _pool(x: Tensor) -> Tensor:
+    """Mean of every channel, (B, C)."""
+    batch, channels, height, width = x.shape
+    pixels = height * width
+    plain = x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
+    if pixels > _SMALL_MAP or not plain or torch.is_autocast_enabled("cpu"):
+        return x.mean((2, 3))
+    # A product with a constant vector takes two thirds of the time of a mean over few pixels.
+    return torch.mv(x.view(-1, pixels), x.new_full((pixels,), 1 / pixels)).view(batch, channels)
 
 
 def replace_se(
