@@ -160,8 +160,11 @@ def test_members_need_a_member_axis():
         )
 
 
-@given(st.integers(1, 10_000), st.integers(1, 64), st.integers(0, 5000), st.booleans())
-def test_auto_never_chooses_what_does_not_apply(features, outputs, batch, folded):
-    chosen = choose(features, (8, outputs, 9), batch, folded=folded)
+@given(
+    st.integers(1, 10_000), st.integers(1, 64), st.integers(0, 5000), st.booleans(),
+    st.sampled_from([None, "weights", "inputs"]),
+)  # fmt: skip
+def test_auto_never_chooses_what_does_not_apply(features, outputs, batch, folded, gradient):
+    chosen = choose(features, (8, outputs, 9), batch, folded=folded, gradient=gradient)
     assert chosen in FORMULATIONS
     assert not (chosen == "bag" and outputs > 1)

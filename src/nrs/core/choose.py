@@ -13,17 +13,23 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# Up to this many features the dense matrix costs no more than the sparse one. Training steps at
-# batch 128, dense and bag in ms: d=64 0.77 and 1.09, d=100 1.32 and 1.68, d=180 2.47 and 2.15.
-DENSE_FEATURES = 128
-# A bag pays for every feature a subspace reads: for more than the usual 3×3 dense is level up to
-# about d = 14·F.
-DENSE_SUBSPACE_RATIO = 14
-USUAL_SUBSPACE = 9
-# A dense matrix made once (folded) has no scatter to pay for, but neither has a bag a gradient: at
-# d=100 both take 0.76 ms at batch 128. For a few rows the whole matrix must stay in cache.
-FOLDED_DENSE_FEATURES = 96
+# One output a subspace: a bag multiplies F features where dense multiplies d, at a fifth of the
+# speed; for its gradient by the inputs the subspaces are sorted first. Dense wins up to d =
+# ratio·F. Training steps of 2,844 subspaces at batch 512, dense and bag in ms: F=9 at d=32 6.5 and
+# 5.2, at 64 9.0 and 4.4, at 180 20 and 11; F=25 at 64 8.3 and 8.6, at 128 14 and 9.1. With the
+# inputs' gradient: F=9 at 64 12 and 13, at 96 16 and 11.
+DENSE_RATIOS = {"weights": 5, "inputs": 10}
+# Without a gradient the scatter weighs more: 1.2 and 0.8 ms at F=25, d=64, batch 128.
+DENSE_RATIO_NO_GRADIENT = 2
+# A matrix made once (folded) has no scatter to pay for. In a network at batch 512: F=9 at d=36 8.5
+# and 8.6, at 64 10.4 and 10.0, at 96 8.4 and 7.2. For a few rows the gather costs more than a small
+# matrix, as long as that stays in cache.
+DENSE_RATIO_FOLDED = 5
+FOLDED_FEW_ROWS_FEATURES = 96
 FOLDED_SINGLE_ROW_CELLS = 1 << 19
+# Of so few rows the preparations of a bag's gradient take as long as the sums: 0.94 and 0.73 ms
+# at F=4, d=96, batch 32, and 1.62 and 1.58 at F=9.
+SMALL_BATCH = 64
 # Several outputs a subspace: dense multiplies d features where blocks multiply F, but in one large
 # product and without a gather, whose cost falls with the outputs O that share it. Dense wins up to
 # d = (1.5 + 20 / O)·F. Batch 256, dense and blocks in ms: O=32 at d = 1.8·F 19 and 23, at 2.2·F 16
@@ -36,11 +42,20 @@ DENSE_BLOCK_ROWS = 4
 # Below this many rows, gathering row by row beats transposing the input first.
 FEW_ROWS = 16
 USUAL_BATCH = 128
+# Where nothing finer was measured (several outputs, other devices) dense serves so many features.
+DENSE_FEATURES = 128
 
 
 def batch_size(x: Tensor) -> int:
     """Number of rows the rules should think of: a usual one where a graph must serve any."""
     return USUAL_BATCH if torch.compiler.is_compiling() else x.shape[0]
+
+
+def gradient_wanted(x: Tensor, weight: Tensor) -> str | None:
+    """Of what a gradient will be asked: ``"inputs"`` (and weights), ``"weights"`` or None."""
+    if not torch.is_grad_enabled():
+        return None
+    return "inputs" if x.requires_grad else "weights" if weight.requires_grad else None
 
 
 def choose(
@@ -50,6 +65,7 @@ def choose(
     *,
     on_cpu: bool = True,
     folded: bool = False,
+    gradient: str | None = None,
 ) -> str:
     """Name the formulation for a map of G subspaces of F features and O outputs each.
 
@@ -60,10 +76,11 @@ def choose(
     batch : number of rows.
     on_cpu : other devices follow the shape alone; the rules were measured on a CPU.
     folded : weights are constant, so that a dense matrix is made only once.
+    gradient : what :func:`gradient_wanted` says.
 
     Examples
     --------
-    >>> choose(16, (1600, 1, 9), batch=128)
+    >>> choose(16, (1600, 1, 9), batch=128, gradient="weights")
     'dense'
     >>> choose(780, (12480, 1, 9), batch=512)
     'bag'
@@ -75,14 +92,22 @@ def choose(
         return "dense"
     if folded and batch < FEW_ROWS and groups * outputs * features > FOLDED_SINGLE_ROW_CELLS:
         return "blocks"
-    if features <= (FOLDED_DENSE_FEATURES if folded else DENSE_FEATURES):
+    if features <= DENSE_FEATURES and (outputs > 1 or not on_cpu):
         return "dense"
     if outputs == 1:
-        if subspace > USUAL_SUBSPACE and features <= DENSE_SUBSPACE_RATIO * subspace:
-            return "dense"
         if not on_cpu:
             return "conv"
+        few_folded = folded and batch < FEW_ROWS and features <= FOLDED_FEW_ROWS_FEATURES
+        if few_folded or features <= _dense_ratio(batch, folded, gradient) * subspace:
+            return "dense"
         return "blocks" if batch < FEW_ROWS else "bag"
     wide = features > (DENSE_BLOCK_RATIO + DENSE_BLOCK_GATHER / outputs) * subspace
     few = not folded and batch < DENSE_BLOCK_ROWS * outputs
     return "blocks" if wide or few else "dense"
+
+
+def _dense_ratio(batch: int, folded: bool, gradient: str | None) -> int:
+    """Features of the input for each of a subspace up to which dense is the faster."""
+    if gradient is not None:
+        return DENSE_RATIOS[gradient] * (2 if batch < SMALL_BATCH else 1)
+    return DENSE_RATIO_FOLDED if folded else DENSE_RATIO_NO_GRADIENT

@@ -111,7 +111,8 @@ class FoldedNRS(nn.Module):
 def _keeps_matrix(formulation: str, features: int, weight: Tensor) -> bool:
     if formulation != "auto":
         return formulation == "dense"
-    return rules.choose(features, weight.shape, rules.FEW_ROWS, folded=True) == "dense"
+    batches = (1, rules.FEW_ROWS)
+    return "dense" in [rules.choose(features, weight.shape, n, folded=True) for n in batches]
 
 
 def _input_major(weight: Tensor) -> Tensor:

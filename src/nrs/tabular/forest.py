@@ -217,7 +217,7 @@ class FoldedForest(nn.Module):
             self.n_inputs = n_inputs = forest.n_inputs
             scale, shift = affine(forest.norm)
             # A large table of features keeps its subspaces, which are far smaller than the matrix.
-            self.wide = n_inputs > 14 * forest.index.shape[2]
+            self.wide = n_inputs > 10 * forest.index.shape[2]
             self.register_buffer("shift", shift)
             if self.wide:
                 members, subspaces, _, _ = forest.weight.shape
