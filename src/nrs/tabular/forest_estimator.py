@@ -104,6 +104,10 @@ class ForestEstimator(TableEstimator):
     def member_outputs(self, X: Any) -> np.ndarray:
         """Tell what each member predicts.
 
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+
         Returns
         -------
         ndarray
