@@ -1,7 +1,9 @@
 """Bad files: at most three lines that say what to do, exit code 2, nothing written."""
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from nrs.training import write_model
 
@@ -96,6 +98,28 @@ def test_fit_refuses_what_cannot_be(arguments, message, run, tmp_path, monkeypat
     (tmp_path / "good.csv").write_text(GOOD)
     before = sorted(tmp_path.iterdir())
     _refused(run("fit", "good.csv", *arguments), message, tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "message"),
+    [
+        (["yes", None, None], (), "must have at least two rows with a value of 'left'"),
+        (["yes", "yes", "yes"], (), "must have at least two values, however: all are 'yes'"),
+        (["yes", "no", "yes"], ("--task", "ranking"), "--task must be"),
+    ],
+)
+def test_rows_in_memory_and_streamed_rows_are_refused_alike(
+    labels, options, message, run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rows = pyarrow.table({"months": [1, 2, 3], "left": labels})
+    parquet.write_table(rows, tmp_path / "rows.parquet")
+    before = sorted(tmp_path.iterdir())
+    fit = ("fit", "rows.parquet", "-t", "left", *options)
+    in_memory, streamed = run(*fit), run(*fit, "--stream")
+    _refused(in_memory, message, tmp_path, before)
+    _refused(streamed, message, tmp_path, before)
+    assert in_memory.output == streamed.output
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "info", "explain", "export"])

@@ -29,7 +29,14 @@ from nrs.core.layer import NRS
 
 @dataclass(frozen=True)
 class Counts:
-    """What :func:`count` found; FLOPs are those of the whole batch that was given."""
+    """What :func:`count` found.
+
+    Attributes
+    ----------
+    parameters : elements of the parameters, each tensor once.
+    macs : multiply-adds of the whole batch that was given.
+    paper_flops : FLOPs of that batch, as the paper counts them.
+    """
 
     parameters: int
     macs: int

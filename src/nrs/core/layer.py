@@ -166,6 +166,19 @@ class NRS(nn.Module):
                 norm.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
+        """Tell what each learner answers for each row: (..., out_features).
+
+        Parameters
+        ----------
+        x : (..., in_features), of the dtype of the weights.
+
+        Raises
+        ------
+        ValueError
+            If the last dimension is another, or a single row is to be normalised in training.
+        TypeError
+            If the input is not a tensor of that dtype.
+        """
         check_input(x, self.in_features)
         check_dtype(x, self.weight)
         rows = x.reshape(-1, self.in_features)

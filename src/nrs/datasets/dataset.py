@@ -69,7 +69,18 @@ class Dataset:
         return math.prod(self.X_train.shape[1:])
 
     def part(self, name: str) -> tuple[Array | None, Array | None, Array | None]:
-        """Give ``X, y, qid`` of the part ``"train"``, ``"val"`` or ``"test"``; None if absent."""
+        """Give ``X, y, qid`` of a part; None for what there is not.
+
+        Parameters
+        ----------
+        name : {"train", "val", "test"}
+            Which part.
+
+        Raises
+        ------
+        ValueError
+            If the name is none of these.
+        """
         if name not in PARTS:
             raise ValueError(f"part must be one of {', '.join(PARTS)}, however: part={name!r}")
         return getattr(self, f"X_{name}"), getattr(self, f"y_{name}"), getattr(self, f"qid_{name}")

@@ -182,7 +182,13 @@ class Entry:
         return None if self.paper is None else paper_table()[self.paper]
 
     def limit(self, source: Source) -> int:
-        """Most bytes that a file of this dataset can need, downloaded or unpacked."""
+        """Most bytes that a file of this dataset can need, downloaded or unpacked.
+
+        Parameters
+        ----------
+        source : Source
+            One of the entry's sources; its own limit counts if it has one.
+        """
         if source.limit is not None:
             return source.limit
         stored = self.columns[2] if self.columns else self.n_features

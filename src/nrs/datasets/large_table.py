@@ -139,6 +139,11 @@ class Table:
     def select(self, columns: Sequence[str]) -> Table:
         """The same files and target, read for other columns.
 
+        Parameters
+        ----------
+        columns : sequence of str
+            The columns to predict from; the target may be among them and is left out.
+
         Raises
         ------
         TableFileError
@@ -152,6 +157,11 @@ class Table:
     def with_target(self, target: str) -> Table:
         """The same files, with one of the columns as the target.
 
+        Parameters
+        ----------
+        target : str
+            The column to predict; one that was the target before is dropped.
+
         Raises
         ------
         TableFileError
@@ -163,6 +173,11 @@ class Table:
 
     def drop(self, columns: Sequence[str]) -> Table:
         """The same table without some of its columns.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The columns to leave out; the target is none of them.
 
         Raises
         ------
@@ -231,7 +246,13 @@ class Table:
 
     @contextlib.contextmanager
     def naming(self, chunk: Chunk) -> Iterator[None]:
-        """Within the block an error about values says which file they are from."""
+        """Within the block an error about values says which file they are from.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            The rows that the block works on, as :meth:`chunks` gives them.
+        """
         try:
             yield
         except TableFileError:
@@ -241,7 +262,13 @@ class Table:
             raise TableFileError(f"{where}: {error}") from error
 
     def head(self, n: int = 5) -> Any:
-        """The first rows, as a ``pyarrow.Table`` in memory."""
+        """The first rows, as a ``pyarrow.Table`` in memory.
+
+        Parameters
+        ----------
+        n : int, default=5
+            How many; all if the table has fewer.
+        """
         pyarrow = import_pyarrow()
         read: list[Any] = []
         for chunk in self.chunks(rows=max(1, min(n, CHUNK_ROWS))):

@@ -12,7 +12,21 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A row of the paper's dataset table; ``classes`` is None for the regression set."""
+    """A row of the paper's dataset table.
+
+    Attributes
+    ----------
+    dataset : str
+        The name in the catalog.
+    classes : int or None
+        Number of classes; None for the regression set.
+    n_train, n_test : int
+        Rows of the training and of the test part.
+    dim : int
+        Number of features.
+    n_mul, n_per, n_h : int
+        The settings of :class:`nrs.NRS` that the paper uses on this set.
+    """
 
     dataset: str
     classes: int | None

@@ -23,6 +23,20 @@ def random_split(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Give the row numbers of scikit-learn's ``train_test_split``, as the authors call it.
 
+    Parameters
+    ----------
+    n_rows : int
+        Rows to split.
+    test_size : float, default=0.3
+        Part of the rows that goes to the test, rounded up to whole rows.
+    seed : int, default=42
+        The same number gives the same split.
+
+    Returns
+    -------
+    train, test : ndarray of int64
+        Shuffled row numbers, from 0.
+
     Examples
     --------
     >>> train, test = random_split(10)

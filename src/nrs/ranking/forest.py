@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nrs.ranking.batches import QueryBatch, QueryRows
 from nrs.ranking.recipe import RankTarget
+from nrs.tabular.batches import spread_rows
 from nrs.tabular.forest import FoldedForest, ForestNetwork, combine
 from nrs.tabular.forest_fit import fold_of
 
@@ -63,7 +64,7 @@ def centre_members(network: ForestNetwork, rows: QueryRows, most: int = 2048) ->
     No order changes; but the losses leave the level of a member's scores to chance, and the
     spread of members would show little else.
     """
-    spread = torch.linspace(0, len(rows) - 1, min(most, len(rows))).long()
+    spread = spread_rows(len(rows), min(most, len(rows)))
     x, _, _ = rows.take(rows.index[spread])
     with torch.no_grad():
         network.out_bias.sub_(network.members(x).mean(2, keepdim=True))
@@ -74,7 +75,7 @@ def some_queries(rows: QueryRows, most: int) -> QueryRows:
     if len(rows) <= most:
         return rows
     n = max(1, round(len(rows.queries) * most / len(rows)))
-    return rows.part(np.linspace(0, len(rows.queries) - 1, n).astype(int))
+    return rows.part(spread_rows(len(rows.queries), n).numpy())
 
 
 def out_of_bag_scores(

@@ -174,6 +174,10 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
 
         The first call learns the encoding of the columns; so the first queries should be typical
         ones. All documents of a query must come together. There are no out-of-bag scores.
+
+        Parameters
+        ----------
+        X, y, qid : as of :meth:`fit`.
         """
         if isinstance(qid, str):
             self._qid_column = qid
@@ -201,6 +205,10 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
 
     def member_outputs(self, X: Any, qid: Any = None) -> np.ndarray:
         """Scores that each member of the forest gives, (n_members, n_rows).
+
+        Parameters
+        ----------
+        X, qid : as of :meth:`predict`.
 
         Raises
         ------

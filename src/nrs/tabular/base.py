@@ -238,6 +238,11 @@ class TableEstimator(BaseEstimator):
         """Write the fitted model to one safetensors file, atomically.
 
         The file's header holds configuration, column schema, labels and format version as JSON.
+
+        Parameters
+        ----------
+        path : path
+            Where to write; an existing file is replaced.
         """
         check_is_fitted(self)
         # A function is not written: it would have to be executed when read.
@@ -262,6 +267,11 @@ class TableEstimator(BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that :meth:`save` wrote; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : path
+            The file; a model is loaded by the class that saved it.
 
         Raises
         ------
@@ -302,7 +312,13 @@ class TableEstimator(BaseEstimator):
         return self._importances
 
     def plot_history(self, ax: Any = None) -> Any:
-        """Draw the learning curves with matplotlib; returns the axes."""
+        """Draw the learning curves with matplotlib; returns the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if None.
+        """
         check_is_fitted(self)
         from nrs.tabular.plots import plot_history
 

@@ -26,6 +26,25 @@ def forward_rows(features: int) -> int:
     return max(64, min(MOST_FORWARD_ROWS, FORWARD_CELLS // features))
 
 
+def spread_rows(n: int, k: int) -> Tensor:
+    """Numbers of k of n rows, spread evenly from the first to the last: (k,) int64, ascending.
+
+    In whole numbers: float32 knows every row only up to 2²⁴ of them, and may round the last one
+    past the end.
+
+    Parameters
+    ----------
+    n : rows to choose from.
+    k : how many; each number comes once if there are as many rows.
+
+    Examples
+    --------
+    >>> spread_rows(10, 4).tolist(), spread_rows(3_000_000_000, 2).tolist()
+    ([0, 3, 6, 9], [0, 2999999999])
+    """
+    return torch.arange(k) * (n - 1) // max(1, k - 1)
+
+
 class Rows:
     """Features, targets and weights of some rows of an encoded table.
 

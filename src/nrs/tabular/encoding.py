@@ -311,7 +311,12 @@ class TableEncoder(BaseEstimator):
         return out
 
     def fit_transform(self, X: Any, rows: np.ndarray | None = None) -> Any:
-        """Learn from `rows` (all by default), then encode every row."""
+        """Learn from `rows` (all by default), then encode every row.
+
+        Parameters
+        ----------
+        X, rows : as of :meth:`fit`.
+        """
         table = X if isinstance(X, Table) else read_table(X)
         return self.fit(table, rows).transform(table)
 
@@ -385,6 +390,11 @@ class TableEncoder(BaseEstimator):
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
         """The fitted encoder that :meth:`to_state` described, equal to the bit.
+
+        Parameters
+        ----------
+        state : dict
+            What :meth:`to_state` gave, also after a round trip through JSON.
 
         Examples
         --------

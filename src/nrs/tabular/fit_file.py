@@ -18,11 +18,13 @@ from nrs.tabular.judged import Judged, judge, out_of_bag
 from nrs.tabular.presets import FORESTS
 from nrs.tabular.regressor import NRSRegressor
 from nrs.tabular.schema import (
-    TASKS,
     ColumnSummary,
     Task,
+    check_labelled,
+    check_task,
     describe_columns,
     guess_task,
+    one_value,
     target_values,
 )
 from nrs.tabular.several import (
@@ -156,8 +158,7 @@ def read_labelled(
     ValueError
         If the target cannot be used.
     """
-    if task not in ("auto", *TASKS):
-        raise ValueError(f"--task must be auto, {' or '.join(TASKS)}, however: {task!r}")
+    check_task(task)
     table = read_table_file(source, as_text=list(categorical), encoding=encoding)
     name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
     targets = target_names(target, table.column_names)
@@ -171,11 +172,7 @@ def read_labelled(
     unlabelled = table.num_rows - len(rows)
     if unlabelled:
         table = table.filter(labelled)
-    if table.num_rows < 2:
-        raise ValueError(
-            f"{name} must have at least two rows with a value of {target!r}, however: it has "
-            f"{table.num_rows}; check the file"
-        )
+    check_labelled(table.num_rows, target, name)
     several: SeveralTargets | None = None
     if len(targets) > 1:
         several, why = SeveralTargets.of(table, targets, task)
@@ -207,10 +204,7 @@ def _one_target(column: Any, name: str, task: str) -> tuple[Task, str, np.ndarra
     chosen: Task = guessed if task == "auto" else task  # type: ignore[assignment]
     truth = target_values(column, chosen)
     if len(np.unique(truth)) < 2:
-        raise ValueError(
-            f"the target {name!r} must have at least two values, however: all are "
-            f"{truth[0].item()!r}; choose another --target"
-        )
+        raise one_value(name, truth[0].item())
     return chosen, why, truth
 
 

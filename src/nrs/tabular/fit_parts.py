@@ -15,7 +15,15 @@ from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.columns import PLURAL
 from nrs.tabular.fit_file import LabelledTable, counted_classes
 from nrs.tabular.row_sample import split_places
-from nrs.tabular.schema import MOST_CLASSES, TASKS, ColumnSummary, Task, level_summary
+from nrs.tabular.schema import (
+    MOST_CLASSES,
+    ColumnSummary,
+    Task,
+    check_labelled,
+    check_task,
+    level_summary,
+    one_value,
+)
 from nrs.tabular.several import target_names
 from nrs.tabular.survey import Survey
 from nrs.tabular.survey_merge import survey_together
@@ -79,8 +87,7 @@ def survey_parts(
     ValueError
         If the target cannot be used.
     """
-    if task not in ("auto", *TASKS):
-        raise ValueError(f"--task must be auto, {' or '.join(TASKS)}, however: {task!r}")
+    check_task(task)
     table = Table(source)
     names = target_names(target, table.columns)
     if len(names) > 1:
@@ -95,19 +102,12 @@ def survey_parts(
     if unknown:
         raise missing_columns(table.parts[0].path, unknown, table.columns)
     survey = survey_together(table, list(categorical) or None)
-    if survey.n_rows < 2:
-        raise ValueError(
-            f"{source} must have at least two rows with a value of {target!r}, however: it has "
-            f"{survey.n_rows}; check the files"
-        )
+    check_labelled(survey.n_rows, target, str(source))
     guessed, why = _guess_task(survey)
     chosen: Task = guessed if task == "auto" else task  # type: ignore[assignment]
     learned = make_target(survey, classes=chosen == "classification")
     if (survey.labels is not None and len(survey.labels) < 2) or learned.n_outputs == 0:
-        raise ValueError(
-            f"the target {target!r} must have at least two values, however: all are "
-            f"{next(iter(survey.labels or ['missing']))!r}; choose another --target"
-        )
+        raise one_value(target, next(iter(survey.labels or ["missing"])))
     sample = survey.sample.rows
     parts, rows = split_places(survey.sample.places)
     before = np.cumsum([0, *(sum(part.rows) for part in table.parts)])

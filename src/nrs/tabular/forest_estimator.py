@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nrs.datasets.large_table import Table
 from nrs.tabular.base import MOST_VALIDATION_ROWS, TableEstimator
-from nrs.tabular.batches import Rows, ShuffledBatches
+from nrs.tabular.batches import Rows, ShuffledBatches, spread_rows
 from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds
 from nrs.tabular.forest import ForestNetwork, combine
 from nrs.tabular.forest_fit import (
@@ -103,6 +103,10 @@ class ForestEstimator(TableEstimator):
 
     def member_outputs(self, X: Any) -> np.ndarray:
         """Tell what each member predicts.
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
 
         Returns
         -------
@@ -363,5 +367,4 @@ def _some(rows: Rows, most: int) -> Rows:
     """At most so many of the rows, spread evenly."""
     if len(rows) <= most:
         return rows
-    spread = torch.linspace(0, len(rows) - 1, most).long()
-    return rows.subset(rows.index[spread])
+    return rows.subset(rows.index[spread_rows(len(rows), most)])

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.tabular.batches import Rows, ShuffledBatches
+from nrs.tabular.batches import Rows, ShuffledBatches, spread_rows
 from nrs.tabular.bins import PiecewiseLinear, find_edges
 from nrs.tabular.encoding import TableEncoder
 from nrs.tabular.forest import FoldedForest, ForestNetwork, combine
@@ -120,7 +120,7 @@ def _find_bins(rows: Rows, n_bins: int) -> tuple[PiecewiseLinear, np.ndarray]:
     few = np.zeros(n_features, dtype=bool)
     if rows.sparse or n_bins == 0 or n_features > MOST_BINNED_FEATURES:
         return PiecewiseLinear.between([]), few
-    spread = torch.linspace(0, len(rows) - 1, min(BIN_ROWS, len(rows))).long()
+    spread = spread_rows(len(rows), min(BIN_ROWS, len(rows)))
     sample = rows.features[rows.index[spread]].numpy()
     edges = []
     for feature in range(n_features):

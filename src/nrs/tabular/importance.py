@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nrs.tabular.batches import Rows, forward_rows
+from nrs.tabular.batches import Rows, forward_rows, spread_rows
 from nrs.tabular.encoding import TableEncoder
 
 # Rows that the mean is taken over; more change the third digit.
@@ -27,8 +27,7 @@ def column_importances(network: nn.Module, rows: Rows, encoder: TableEncoder) ->
     ndarray (n_columns,), non-negative, summing to one.
     """
     few = max(2, min(MOST_ROWS, forward_rows(encoder.n_features_out_), len(rows)))
-    spread = torch.linspace(0, len(rows) - 1, few).long()
-    x, _, _ = rows.take(rows.index[spread])
+    x, _, _ = rows.take(rows.index[spread_rows(len(rows), few)])
     response = sensitivity(network, x) * x.std(0)
     by_column = np.zeros(encoder.n_features_in_)
     np.add.at(by_column, encoder.groups_, response.double().cpu().numpy())

@@ -128,6 +128,11 @@ class OpenModel:
         ``labels`` and ``probabilities``; of a regressor ``prediction``. An underscore follows where
         a column has that name.
 
+        Parameters
+        ----------
+        path : path
+            Where to write; an existing file is replaced.
+
         Raises
         ------
         ValueError

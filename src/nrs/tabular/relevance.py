@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nrs.tabular.batches import Rows
+from nrs.tabular.batches import Rows, spread_rows
 from nrs.tabular.bins import find_edges
 from nrs.tabular.targets import Target
 
@@ -62,9 +62,7 @@ def column_gains(
     names, number = np.unique(columns, return_inverse=True)
     if rows.sparse or least >= 1 or len(names) > MOST_COLUMNS or len(names) == 1:
         return np.ones((n_folds, d), dtype=np.float32)
-    chosen = rows.index.numpy()
-    if len(chosen) > MOST_ROWS:
-        chosen = chosen[np.linspace(0, len(chosen) - 1, MOST_ROWS).astype(int)]
+    chosen = rows.index[spread_rows(len(rows), min(MOST_ROWS, len(rows)))].numpy()
     features = rows.features[chosen].numpy()
     truth = _as_numbers(rows.targets[chosen].numpy(), target)
     weights = np.ones(len(chosen)) if rows.weights is None else rows.weights[chosen].numpy()

@@ -44,6 +44,47 @@ class ColumnSummary:
         return self.values == "all different"
 
 
+def check_task(task: str) -> None:
+    """Refuse a task that is neither known nor to be guessed.
+
+    Raises
+    ------
+    ValueError
+        If it is none of "auto", "classification" and "regression".
+    """
+    if task not in ("auto", *TASKS):
+        raise ValueError(f"--task must be auto, {' or '.join(TASKS)}, however: {task!r}")
+
+
+def check_labelled(n_rows: int, target: str, source: str) -> None:
+    """Refuse a table with fewer than two rows to learn from.
+
+    Parameters
+    ----------
+    n_rows : rows that have a value of the target.
+    target : the name of the target.
+    source : what the table is called.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two.
+    """
+    if n_rows < 2:
+        raise ValueError(
+            f"{source} must have at least two rows with a value of {target!r}, however: it has "
+            f"{n_rows}; add rows, or choose another target"
+        )
+
+
+def one_value(target: str, value: Any) -> ValueError:
+    """Say that a target is the same in all rows."""
+    return ValueError(
+        f"the target {target!r} must have at least two values, however: all are {value!r}; "
+        "choose another --target"
+    )
+
+
 def describe_columns(table: Any, categorical: Any = None) -> list[ColumnSummary]:
     """Tell what each column of a table was understood as.
 
@@ -108,7 +149,7 @@ def guess_task(column: Any) -> tuple[Task, str]:
     Raises
     ------
     ValueError
-        If the target holds dates or has one value only.
+        If the target holds dates.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nrs.tabular.judged import Judged
-from nrs.tabular.schema import Task, guess_task, target_values
+from nrs.tabular.schema import Task, guess_task, one_value, target_values
 from nrs.tabular.targets import ClassTarget, RegressionTarget
 
 
@@ -59,10 +59,7 @@ class SeveralTargets:
                   for name in names}  # fmt: skip
         for name, found in values.items():
             if len(found) < 2:
-                raise ValueError(
-                    f"the target {name!r} must have at least two values, however: all are "
-                    f"{found[0].item()!r}; choose another --target"
-                )
+                raise one_value(name, found[0].item())
         many = [name for name in names if len(values[name]) > 2]
         texts = [name for name in names if values[name].dtype.kind not in "biuf"]
         if task == "classification" or (task == "auto" and (texts or not many)):

@@ -46,12 +46,22 @@ class TableClassifier(ClassifierMixin, TableEstimator):
         )
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict the labels: (n_rows,), or a 0/1 array (n_rows, n_labels) for multi-label."""
+        """Predict the labels: (n_rows,), or a 0/1 array (n_rows, n_labels) for multi-label.
+
+        Parameters
+        ----------
+        X : a table with the columns of the fit.
+        """
         check_is_fitted(self)
         return self.target_.labels(self._outputs(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict probabilities: (n_rows, n_classes)."""
+        """Predict probabilities: (n_rows, n_classes).
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+        """
         check_is_fitted(self)
         outputs = self._outputs(X)
         return self.target_.probabilities(outputs)  # type: ignore[union-attr]
@@ -61,7 +71,12 @@ class TableClassifier(ClassifierMixin, TableEstimator):
         return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Tell the network's outputs; for two classes the log-odds of the second, (n_rows,)."""
+        """Tell the network's outputs; for two classes the log-odds of the second, (n_rows,).
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+        """
         check_is_fitted(self)
         outputs = self._outputs(X).double().numpy()
         if isinstance(self.target_, ClassTarget) and outputs.shape[1] == 2:

@@ -21,6 +21,7 @@ from nrs.tabular.folds import count_folds
 from nrs.tabular.frames import read_table
 from nrs.tabular.row_sample import hashed_folds
 from nrs.tabular.runtime import checksum, draw_seed, pick_device
+from nrs.tabular.schema import check_labelled
 from nrs.tabular.stream import Block, StreamedBatches
 from nrs.tabular.survey import MOST_LABELS, Survey
 from nrs.tabular.survey_merge import survey_together
@@ -159,11 +160,7 @@ def prepare_table(
             logger.warning(
                 "left out %d rows without a value of %r", survey.unlabelled, survey.target
             )
-    if survey.n_rows < 2:
-        raise ValueError(
-            f"at least two rows with a value of {survey.target!r} are needed, however: "
-            f"{survey.n_rows}; check the files"
-        )
+    check_labelled(survey.n_rows, survey.target, "the table")
     recipe = estimator._resolve(survey.n_rows, len(survey.names))
     if not recipe.members:
         raise ValueError(

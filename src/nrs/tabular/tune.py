@@ -101,7 +101,13 @@ class TuneResult:
         return pandas.DataFrame(rows)
 
     def plot_history(self, ax: Any = None) -> Any:
-        """Draw the score of every trial and the best so far with matplotlib; returns the axes."""
+        """Draw the score of every trial and the best so far with matplotlib; returns the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure if None.
+        """
         from nrs.tabular.plots import plot_trials
 
         return plot_trials(self.trials_, ax)

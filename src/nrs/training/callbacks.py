@@ -17,8 +17,9 @@ logger = logging.getLogger("nrs.training")
 class Callback:
     """Base of all callbacks: every method does nothing.
 
-    A method gets the `TrainState`; setting ``state.stop = True`` ends training after the
-    present epoch. `on_train_end` is called even if training fails.
+    Every method gets one argument, `state`: the :class:`nrs.training.TrainState` of the run, as
+    it stands at that moment. Setting ``state.stop = True`` ends training after the present epoch.
+    `on_train_end` is called even if training fails.
 
     Examples
     --------

@@ -88,6 +88,13 @@ class Checkpoint:
         with a part of the network each have a folder in it, and go on from the last epoch that
         all of them have.
 
+        Parameters
+        ----------
+        state : TrainState
+            The state of a run that has not begun; changed in place.
+        group : Processes
+            The processes of the run; by default there is one.
+
         Raises
         ------
         CheckpointError
@@ -108,6 +115,13 @@ class Checkpoint:
 
     def save(self, state: TrainState, *, complete: bool) -> None:
         """Save ``state`` after its present epoch.
+
+        Parameters
+        ----------
+        state : TrainState
+            The state of the run that :meth:`restore` was called with.
+        complete : bool
+            Whether this epoch is the last: a complete run is only read when it is started again.
 
         Raises
         ------

@@ -188,6 +188,11 @@ def read_model(path: str | os.PathLike[str], *, kind: str | None = None) -> Mode
 def read_kind(path: str | os.PathLike[str]) -> str:
     """Tell what a model file is for, from its first bytes.
 
+    Parameters
+    ----------
+    path : path
+        The file; its tensors are not read.
+
     Raises
     ------
     FileNotFoundError

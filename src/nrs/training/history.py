@@ -54,7 +54,13 @@ class History:
         return list(dict.fromkeys(name for row in self.rows for name in row))
 
     def append(self, row: dict[str, float]) -> None:
-        """Add the row of the next epoch."""
+        """Add the row of the next epoch.
+
+        Parameters
+        ----------
+        row : dict of str to float
+            The value of each column; columns may differ from row to row.
+        """
         self.rows.append(row)
 
     def __len__(self) -> int:
@@ -116,7 +122,13 @@ class History:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> History:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`.
+
+        Parameters
+        ----------
+        content : dict
+            What `to_dict` gave.
+        """
         rows = [
             {name: float(value) if isinstance(value, str) else value for name, value in row.items()}
             for row in content["rows"]
@@ -129,7 +141,13 @@ class History:
 
     @classmethod
     def from_json(cls, text: str) -> History:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` gave.
+        """
         return cls.from_dict(json.loads(text))
 
     def to_pandas(self) -> Any:

@@ -67,7 +67,13 @@ class Processes:
         return self.rank == 0
 
     def share(self, items: T) -> T:
-        """This process's part of a batch or of a list; together the parts are all, each once."""
+        """This process's part of a batch or of a list; together the parts are all, each once.
+
+        Parameters
+        ----------
+        items : Tensor, array or list
+            The whole, the same in all processes. Its first dimension is divided.
+        """
         part: T = items[self.rank :: self.size] if self.divides_rows else items  # type: ignore[index]
         return part
 
@@ -77,6 +83,13 @@ class Processes:
         """The loss of a batch, whose gradients are then averaged over processes that share rows.
 
         Buffers (running statistics, permutations) are those of the writer before every step.
+
+        Parameters
+        ----------
+        module : nn.Module
+            The network, with the same weights in all processes that share rows.
+        step : callable (module, batch) -> Tensor
+            The loss of a batch: a scalar, the mean over the batch.
         """
         loss = _Step(module, step)
         if not self.divides_rows:
@@ -90,7 +103,13 @@ class Processes:
         return DistributedDataParallel(loss, device_ids=devices, **options)
 
     def sum(self, values: Mapping[str, float]) -> dict[str, float]:
-        """The sum of each number over all processes, in float64: counts stay exact."""
+        """The sum of each number over all processes, in float64: counts stay exact.
+
+        Parameters
+        ----------
+        values : mapping of str to float
+            Numbers of this process, under the same names in all.
+        """
         if self.size == 1:
             return dict(values)
         total = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
@@ -98,21 +117,39 @@ class Processes:
         return dict(zip(values, total.tolist(), strict=True))
 
     def sum_tensor(self, values: Tensor) -> Tensor:
-        """The sum of a tensor over all processes, in float64 on the CPU."""
+        """The sum of a tensor over all processes, in float64 on the CPU.
+
+        Parameters
+        ----------
+        values : Tensor
+            Of the same shape in all processes.
+        """
         total = values.to(self.device, torch.float64, copy=True)
         if self.size > 1:
             dist.all_reduce(total)
         return total.cpu()
 
     def total(self, values: Tensor) -> Tensor:
-        """The sum of a tensor over all processes: the same bits in each; no gradient passes."""
+        """The sum of a tensor over all processes: the same bits in each; no gradient passes.
+
+        Parameters
+        ----------
+        values : Tensor
+            Of the same shape and dtype in all processes.
+        """
         total = values.detach().clone()
         if self.size > 1:
             dist.all_reduce(total)
         return total
 
     def gather(self, values: Tensor) -> list[Tensor]:
-        """The tensors of all processes in the order of their ranks; sizes may differ."""
+        """The tensors of all processes in the order of their ranks; sizes may differ.
+
+        Parameters
+        ----------
+        values : Tensor
+            Of the same dtype and number of dimensions in all processes.
+        """
         values = values.detach().contiguous()
         if self.size == 1:
             return [values]
@@ -127,7 +164,13 @@ class Processes:
         return gathered
 
     def of_writer(self, value: Any) -> Any:
-        """The writer's value, in every process; a JSON value, in which NaN may stand."""
+        """The writer's value, in every process; a JSON value, in which NaN may stand.
+
+        Parameters
+        ----------
+        value : JSON value
+            Read from the writer only.
+        """
         if self.size == 1:
             return value
         text = json.dumps(value).encode() if self.is_writer else b""
@@ -139,16 +182,34 @@ class Processes:
         return json.loads(bytes(content.tolist()))
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set in some process."""
+        """Whether the flag is set in some process.
+
+        Parameters
+        ----------
+        flag : bool
+            Of this process.
+        """
         return self.sum({"flag": float(flag)})["flag"] > 0
 
     def mean_loss(self, loss: float) -> float:
-        """The loss of the run: the mean over shares of the rows, the sum over parts."""
+        """The loss of the run: the mean over shares of the rows, the sum over parts.
+
+        Parameters
+        ----------
+        loss : float
+            Of this process.
+        """
         total = self.sum({"loss": loss})["loss"]
         return total / self.size if self.divides_rows else total
 
     def share_buffers(self, module: nn.Module) -> None:
-        """Give every process the writer's buffers, so that all evaluate the same network."""
+        """Give every process the writer's buffers, so that all evaluate the same network.
+
+        Parameters
+        ----------
+        module : nn.Module
+            The same network in all processes; its buffers are changed in place.
+        """
         if self.divides_rows and not self.own_statistics:
             for buffer in module.buffers():
                 dist.broadcast(buffer.detach(), src=0)

@@ -71,6 +71,11 @@ def info(name: str) -> Entry:
 def variants_of(name: str) -> list[Entry]:
     """Give the entries that are parts or other readings of a dataset.
 
+    Parameters
+    ----------
+    name : str
+        The name of the dataset as :func:`names` writes it.
+
     Examples
     --------
     >>> [entry.name for entry in variants_of("glass")]

@@ -30,6 +30,8 @@ def read_letor(
         The file; gzip, bzip2 and xz are unpacked on the way.
     n_features : int, optional
         Width of X; the largest index in the file if not given.
+    max_bytes : int, default=2**36
+        Most bytes to read, counted as unpacked.
 
     Returns
     -------
@@ -40,6 +42,8 @@ def read_letor(
     ------
     DatasetFileError
         If the file is not LETOR text, with the number of the first bad line.
+    ArchiveError
+        If a compressed file is damaged, or a file has more than `max_bytes`.
 
     Examples
     --------
@@ -76,6 +80,8 @@ def iter_letor(
         Width of X; the largest index so far if not given, which may grow from part to part.
     rows : int, default=8192
         A part ends with the first query after so many rows.
+    max_bytes : int, default=2**36
+        Most bytes to read, counted as unpacked.
 
     Yields
     ------
@@ -86,6 +92,8 @@ def iter_letor(
     ------
     DatasetFileError
         If a line is not LETOR text or has an index beyond `n_features`, with its number.
+    ArchiveError
+        If a compressed file is damaged, or a file has more than `max_bytes`.
 
     Examples
     --------

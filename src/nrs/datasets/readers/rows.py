@@ -16,7 +16,17 @@ MAX_BYTES = 1 << 36
 
 
 class Rows(NamedTuple):
-    """Inputs (n, …), labels or targets (n,) or (n, outputs), and queries (n,) for ranking."""
+    """What a reader found in a file.
+
+    Attributes
+    ----------
+    X : array (n, …)
+        Inputs.
+    y : array (n,) or (n, outputs)
+        Labels, targets or relevance grades.
+    qid : array (n,) or None
+        The query of each row, for ranking.
+    """
 
     X: Array
     y: Array

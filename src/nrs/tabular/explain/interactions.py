@@ -13,7 +13,13 @@ from nrs.tabular.explain.trees import Trees
 
 @dataclass(frozen=True)
 class Interaction:
-    """Two columns, and the share of all pairs' strength that is theirs."""
+    """Two columns that act together.
+
+    Attributes
+    ----------
+    first, second : names of the columns, in the order of the table.
+    strength : the pair's share of the strength of all pairs.
+    """
 
     first: str
     second: str

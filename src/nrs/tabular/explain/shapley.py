@@ -71,7 +71,13 @@ class CodedRows:
         self.cells = _cells(tables[1])
 
     def __call__(self, codes: Any) -> np.ndarray:
-        """Probabilities of a classifier (n_rows, n_classes), or a regressor's numbers."""
+        """Probabilities of a classifier (n_rows, n_classes), or a regressor's numbers.
+
+        Parameters
+        ----------
+        codes : array (n_rows, n_columns)
+            Cells as numbers, each one of those in its column of `rows` or `background`.
+        """
         places = np.asarray(codes).astype(np.int64)
         rows = np.column_stack([
             where[places[:, column]] for column, where in enumerate(self._where)

@@ -40,7 +40,12 @@ class TableModule(nn.Module):
             self.register_buffer("std", torch.as_tensor(target.std, dtype=torch.float32))
 
     def outputs(self, x: Tensor) -> Tensor:
-        """Outputs before softmax or sigmoid, or in standardised units."""
+        """Outputs before softmax or sigmoid, or in standardised units.
+
+        Parameters
+        ----------
+        x : (B, features) as the module takes it.
+        """
         result: Tensor = self.network(x if self.numbers is None else self.numbers(x))
         return result
 
@@ -55,6 +60,8 @@ class TableModule(nn.Module):
 
 class NumberModule(nn.Module):
     """The encoding of numbers and booleans: standardised, with a feature for what is missing.
+
+    Made by :meth:`nrs.NRSClassifier.to_torch` with ``preprocessing=True``.
 
     **Shape** input ``(B, n_columns)``, NaN where a cell is missing; output ``(B, features)``
     float32. Give float64 where the digits of large numbers count: they are lost before the mean
@@ -90,7 +97,13 @@ class NumberModule(nn.Module):
 
 
 def to_torch(model: Any, *, preprocessing: bool = False) -> TableModule:
-    """Copy a fitted model as a module; see :meth:`nrs.NRSClassifier.to_torch`."""
+    """Copy a fitted model as a module; see :meth:`nrs.NRSClassifier.to_torch`.
+
+    Parameters
+    ----------
+    model : the fitted estimator.
+    preprocessing : whether the module takes raw rows of numbers instead of encoded features.
+    """
     check_is_fitted(model)
     numbers = None
     if preprocessing:

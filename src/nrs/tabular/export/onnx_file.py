@@ -23,7 +23,13 @@ MOST_BYTES = 2**31 - 1
 
 
 def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to an ONNX file; see :meth:`nrs.NRSClassifier.to_onnx`."""
+    """Write a fitted model to an ONNX file; see :meth:`nrs.NRSClassifier.to_onnx`.
+
+    Parameters
+    ----------
+    model : the fitted estimator.
+    path : where to write; an existing file is replaced.
+    """
     check_is_fitted(model)
     encoder: TableEncoder = model.encoder_
     _refuse_sparse(encoder)
@@ -98,6 +104,10 @@ def onnx_schema(model: Any) -> dict[str, Any]:
     """What the inputs and outputs of the file mean, as JSON values.
 
     The same is in the file's metadata under ``"nrs"``; not every runtime lets one read that.
+
+    Parameters
+    ----------
+    model : the fitted estimator.
 
     Returns
     -------
