@@ -100,25 +100,27 @@ class ReducedBatchNormReLU(torch.autograd.Function):
         # In float64: the mean square less the squared mean loses no digit that float32 has.
         sums = h.new_zeros(2 * channels + 1, dtype=torch.float64)
         sums[-1] = batch
+        own = torch.zeros_like(gamma)
         output = torch.empty_like(h)
         for part in _slices(h) if batch else ():
-            own = torch.mean(h[part], 1)
+            torch.mean(h[part], 1, out=own[part])
             # Not var_mean, which takes forty times as long on a CPU.
-            torch.sub(h[part], own.unsqueeze(1), out=output[part])
+            torch.sub(h[part], own[part].unsqueeze(1), out=output[part])
             squares = torch.linalg.vector_norm(output[part], dim=1).double().square_()
-            own = own.double()
-            sums[:channels][part] = own * batch
-            sums[channels:-1][part] = squares + own.square() * batch
+            precise = own[part].double()
+            sums[:channels][part] = precise * batch
+            sums[channels:-1][part] = squares + precise.square() * batch
         sums = total(sums)
         count = sums[-1]
         precise = sums[:channels] / count
         mean = precise.to(h.dtype)
         variance = (sums[channels:-1] / count - precise.square()).clamp_min_(0).to(h.dtype)
         scale = (variance + eps).rsqrt_().mul_(gamma)
+        # The output holds what is left without this process's own mean.
+        shift = torch.addcmul(beta, own - mean, scale)
         for part in _slices(h):
             target = output[part]
-            torch.sub(h[part], mean[part].unsqueeze(1), out=target)
-            target.mul_(scale[part].unsqueeze(1)).add_(beta[part].unsqueeze(1)).relu_()
+            torch.addcmul(shift[part, None], target, scale[part, None], out=target).relu_()
         ctx.eps, ctx.total = eps, total
         ctx.mark_non_differentiable(mean, variance, count)
         ctx.save_for_backward(h, gamma, output, mean, variance, count)
@@ -132,22 +134,23 @@ class ReducedBatchNormReLU(torch.autograd.Function):
         own = h.new_empty(2, len(h))
         grad_h = torch.empty_like(h)
         for part in _slices(h):
-            through = torch.ops.aten.threshold_backward(
-                gradient[part].contiguous(), result[part], 0
+            through = grad_h[part]
+            torch.ops.aten.threshold_backward(
+                gradient[part].contiguous(), result[part], 0, grad_input=through
             )
-            grad_h[part] = through
             torch.sum(through, 1, out=own[0, part])
-            centred = h[part] - mean[part].unsqueeze(1)
-            torch.sum(through * centred, 1, out=own[1, part])
+            centred = h[part] - mean[part, None]
+            torch.sum(centred.mul_(through), 1, out=own[1, part])
         # How the loss of all rows moves with the statistics that they share.
         by_mean, by_deviation = (ctx.total(own) / count.to(h.dtype)).unbind(0)
-        by_deviation = by_deviation * inverse_std.square()
         factor = gamma * inverse_std
+        by_deviation = by_deviation * inverse_std.square() * -factor
+        by_mean = by_mean * -factor
         for part in _slices(h):
-            centred = h[part] - mean[part].unsqueeze(1)
-            grad_h[part].sub_(by_mean[part].unsqueeze(1))
-            grad_h[part].addcmul_(centred, by_deviation[part].unsqueeze(1), value=-1)
-            grad_h[part].mul_(factor[part].unsqueeze(1))
+            centred = h[part] - mean[part, None]
+            torch.addcmul(by_mean[part, None], centred, by_deviation[part, None], out=centred)
+            through = grad_h[part]
+            torch.addcmul(centred, through, factor[part, None], out=through)
         return grad_h, own[1] * inverse_std, own[0], None, None
 
 
