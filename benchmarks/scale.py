@@ -6,8 +6,9 @@ Tables of made-up numbers and categories (30 columns) in files of 100,000 rows, 
 all sides. Each measurement is a process of its own: from opening the files to a fitted model, one
 thread, the same number of passes over the rows. Sides:
 
-- *memory*: the files read by pyarrow, ``NRSClassifier.fit(X, y)``, with one and two processes.
-- *streamed*: ``NRSClassifier.fit(nrs.Table(...))``, with one and two processes.
+- *memory*: the files read by pyarrow, ``NRSClassifier.fit(X, y)``, with one process, and with two
+  that share the members or the rows.
+- *streamed*: ``NRSClassifier.fit(nrs.Table(...))``, likewise.
 - *lightgbm*: its sequences over the files, which it bins while reading; 100 trees.
 - *xgboost*: its external memory (an iterator over the files with a cache on disk); 100 trees.
 
@@ -31,8 +32,9 @@ from benchmarks.measure import in_fresh_process, provenance, table, write_json
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 SIDES = ("memory", "streamed", "lightgbm", "xgboost")
-# Processes of an NRS fit, which share the rows; the others are measured with one.
+# Processes of an NRS fit, and what several of them share; the others are measured with one.
 WORKERS = (1, 2)
+DIVISIONS = ("members", "rows")
 NUMBERS, CATEGORIES = 26, 4
 FILE_ROWS = 100_000
 # What must hold: streamed speed over speed in memory, MB, waiting, growth of ten times the rows.
@@ -71,7 +73,9 @@ def write_parts(folder: Path, n: int) -> None:
             )
 
 
-def fit_side(side: str, folder: str, epochs: int, workers: int, settings: dict) -> dict[str, Any]:
+def fit_side(
+    side: str, folder: str, epochs: int, workers: int, settings: dict[str, Any]
+) -> dict[str, Any]:
     """Seconds, peak megabytes and what else is known of one fit, in this process."""
     begin, cpu = time.perf_counter(), time.process_time()
     found = globals()[f"_fit_{side}"](folder, epochs, workers, settings)
@@ -188,13 +192,14 @@ def _fit_xgboost(folder: str, epochs: int, workers: int, settings: dict) -> dict
 
 def cases(
     sizes: tuple[int, ...], sides: tuple[str, ...], workers: tuple[int, ...]
-) -> list[tuple[int, str, int]]:
-    """Every (rows, side, number of processes) to measure."""
+) -> list[tuple[int, str, int, str]]:
+    """Every (rows, side, number of processes, what they share) to measure."""
     return [
-        (n, side, count)
+        (n, side, count, divide)
         for n in sizes
         for side in sides
         for count in (workers if side in ("memory", "streamed") else (1,))
+        for divide in (DIVISIONS if count > 1 else ("",))
     ]
 
 
@@ -211,8 +216,8 @@ def run(
 ) -> dict[str, Any]:
     """Measure what is not known yet; `report` is called with all measurements after each."""
     found = dict(known or {})
-    for n, side, count in cases(sizes, sides, workers):
-        name = f"{n} {side} {count}"
+    for n, side, count, divide in cases(sizes, sides, workers):
+        name = f"{n} {side} {count} {divide}".rstrip()
         if name in found:
             continue
         parts = folder / f"rows-{n}"
@@ -223,13 +228,14 @@ def run(
             folder=str(parts),
             epochs=epochs,
             workers=count,
-            settings=settings or {},
+            settings=(settings or {}) | ({"divide": divide} if divide else {}),
         )
         passes = epochs if side in ("memory", "streamed") else 1
         found[name] = one | {
             "rows": n,
             "side": side,
             "workers": count,
+            "divide": divide,
             "rows_per_second": n * passes / one["wall"],
         }
         if report is not None:
@@ -252,13 +258,18 @@ def judge(found: dict[str, Any]) -> dict[str, float]:
             judged[f"growth to {n}"] = streamed["wall"] / before["wall"]
         if streamed and n == largest:
             judged["peak_mb"] = streamed["peak_mb"]
+    for name, several in found.items():
+        alone = found.get(f"{several['rows']} {several['side']} 1")
+        if alone and several["workers"] > 1:
+            judged[f"times as fast: {name}"] = alone["wall"] / several["wall"]
     return judged
 
 
 def tables(found: dict[str, Any], judged: dict[str, float]) -> str:
     """The report for people."""
     rows = [
-        [f"{one['rows']:,}", f"{one['side']}, {one['workers']}", one["wall"], one["cpu"],
+        [f"{one['rows']:,}", f"{one['side']}, {one['workers']} {one.get('divide', '')}".rstrip(),
+         one["wall"], one["cpu"],
          one["peak_mb"], f"{one['rows_per_second']:,.0f}", one.get("waiting")]
         for one in found.values()
     ]  # fmt: skip

@@ -63,8 +63,8 @@ if rank == 0:
 store = dist.FileStore(str(folder / "store"), 2)
 dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
 with joined(Processes(rank, 2)):
-    found["rows"] = fit(dropout=0.0)
-    found["members"] = fit(divide="members")
+    found["rows"] = fit(dropout=0.0, divide="rows")
+    found["members"] = fit()  # divided by itself
 (folder / f"found-{rank}.json").write_text(json.dumps(found))
 dist.destroy_process_group()
 """
@@ -220,7 +220,7 @@ def test_workers_help_a_fit(tmp_path):
 
 def test_errors_of_workers_reach_the_user(tmp_path, monkeypatch):
     X, y = make_classification(150, 8, random_state=0)
-    model = NRSClassifier(n_workers=2, epochs=400, **TINY)
+    model = NRSClassifier(n_workers=2, divide="rows", epochs=400, **TINY)
     monkeypatch.setattr("nrs.tabular.workers._START", "raise SystemExit(3)")
     with pytest.raises(WorkerError, match="worker 1 ended with code 3"):
         model.fit(X, y)

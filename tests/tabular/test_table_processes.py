@@ -66,7 +66,7 @@ def test_more_processes_than_row_groups_are_refused(parts):
     one = parts / "part-0.parquet"
     parquet.write_table(parquet.read_table(one), one)
     with pytest.raises(ValueError, match="1 row groups for 2 processes"):
-        NRSClassifier(n_workers=2, **TINY).fit(nrs.Table(one, "y"))
+        NRSClassifier(n_workers=2, divide="rows", **TINY).fit(nrs.Table(one, "y"))
 
 
 @pytest.mark.slow

@@ -60,8 +60,8 @@ def fit(
         int, typer.Option(help="Processes on this machine; more machines by torchrun.", min=1)
     ] = 1,
     divide: Annotated[
-        str, typer.Option(help="What processes share: rows, or members of the forest.")
-    ] = "rows",
+        str, typer.Option(help="What processes share: rows, members of the forest, or auto.")
+    ] = "auto",
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="A folder to go on from, should the fit be killed.", show_default=False),

@@ -104,7 +104,7 @@ class TableEstimator(BaseEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         n_workers: int = 1,
-        divide: str = "rows",
+        divide: str = "auto",
         device: str = "auto",
         precision: str = "float32",
         verbose: int = 1,

@@ -63,9 +63,9 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
     n_workers : int, default=1
         Processes on this machine that train a forest together, `n_jobs` threads each. Not used
         under a launcher such as ``torchrun``, see :func:`nrs.training.processes`.
-    divide : {"rows", "members"}
+    divide : {"auto", "rows", "members"}
         What several processes share: the rows of every batch, or the members of the forest, which
-        then are those of one process bit by bit.
+        then are those of one process bit by bit. "auto" is the members if there are enough of them.
     device : str
         "auto" (a GPU where there is one), "cpu", "cuda", …
     precision : {"float32", "bf16", "auto"}
@@ -134,7 +134,7 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         n_workers: int = 1,
-        divide: str = "rows",
+        divide: str = "auto",
         device: str = "auto",
         precision: str = "float32",
         verbose: int = 1,

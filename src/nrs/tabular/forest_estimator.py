@@ -25,7 +25,13 @@ from nrs.tabular.forest_fit import (
     forest_loss,
     grow_forest,
 )
-from nrs.tabular.forest_parts import answering, check_division, divided, shared_out_of_bag
+from nrs.tabular.forest_parts import (
+    answering,
+    check_division,
+    divided,
+    division,
+    shared_out_of_bag,
+)
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import checksum
@@ -245,7 +251,7 @@ class ForestEstimator(TableEstimator):
         group = present()
         if group.size == 1:
             return super()._learn(network, rows, validation, seed)
-        what = "rows" if self.divide == "rows" else "parts"
+        what = "rows" if division(self, group.size) == "rows" else "parts"
         self._group = replace(group, divided=what, own_statistics=True)
         try:
             with divided(network, self._group) as trained:

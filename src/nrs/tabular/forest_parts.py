@@ -21,7 +21,7 @@ from nrs.tabular.forest import ForestNetwork, combine
 from nrs.tabular.forest_fit import out_of_bag
 from nrs.training.processes import Processes, present
 
-DIVISIONS = ("rows", "members")
+DIVISIONS = ("auto", "rows", "members")
 # Floats of a vector register: what an optimizer updates at once, and the rest one by one.
 LANES = 16 if "512" in torch.backends.cpu.get_cpu_capability() else 8
 
@@ -51,6 +51,17 @@ def check_division(model: Any) -> None:
             "divide='members' cannot clip the norm of all gradients, however: "
             f"clip_norm={model.recipe_.clip_norm}; use divide='rows'"
         )
+
+
+def division(model: Any, size: int) -> str:
+    """What `size` processes share of an estimator's forest: ``"rows"`` or ``"members"``.
+
+    By itself the members, where each process can have one: then nobody waits for another.
+    """
+    if model.divide != "auto":
+        return str(model.divide)
+    recipe = model.recipe_
+    return "members" if recipe.members >= size and recipe.clip_norm is None else "rows"
 
 
 @contextlib.contextmanager
