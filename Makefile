@@ -32,6 +32,7 @@ figures: setup
 	$(RUN)/python docs/figures/method.py
 	$(RUN)/python docs/figures/explain.py
 	$(RUN)/python docs/figures/planning.py
+	$(RUN)/python docs/figures/points.py
 
 tour: setup
 	OMP_NUM_THREADS=1 $(RUN)/python docs/figures/tour.py

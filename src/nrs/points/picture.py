@@ -44,29 +44,38 @@ def draw_cloud(
     user = "a picture of a cloud"
     figures = import_optional("matplotlib.figure", user, "points")
     canvases = import_optional("matplotlib.backends.backend_agg", user, "points")
-    xyz = cloud[:, :3].detach().cpu().numpy()
-    chosen = critical_points(weights.detach().cpu()).numpy()
-    rest = np.setdiff1d(np.arange(len(xyz)), chosen)
-    heavy = weights.detach().cpu().numpy()[chosen]
-    strength = heavy / heavy.max() if len(heavy) else heavy
     # Not pyplot: a library does not touch a program's open figures.
     figure = figures.Figure(figsize=(9, 4.8), layout="constrained")
     canvases.FigureCanvasAgg(figure)
     for place, (azimuth, elevation) in enumerate(((-60, 20), (30, 20)), start=1):
         ax: Any = figure.add_subplot(1, 2, place, projection="3d")
-        for some, arguments in (
-            (rest, {"c": "#b8c0c8", "s": 5, "alpha": 0.6}),
-            (chosen, {"c": strength, "cmap": "autumn_r", "vmin": -0.3, "vmax": 1.1, "s": 26,
-                      "edgecolors": "#5a1f10", "linewidths": 0.4, "alpha": 1.0}),
-        ):  # fmt: skip
-            ax.scatter(*xyz[some].T, depthshade=False, **arguments)
-        ax.set_box_aspect(_extent(xyz), zoom=1.05)
-        ax.set_axis_off()
+        n_critical = scatter_cloud(ax, cloud, weights)
         ax.view_init(elev=elevation, azim=azimuth)
-    note = f"{len(chosen)} of {len(xyz)} points carry half of the decision"
+    note = f"{n_critical} of {len(cloud)} points carry half of the decision"
     figure.suptitle(f"{title}\n{note}" if title else note, fontsize=11)
     with atomic_write(path) as file:
         figure.savefig(file, format="png", dpi=110)
+    return n_critical
+
+
+def scatter_cloud(ax: Any, cloud: Tensor, weights: Tensor) -> int:
+    """Draw a cloud and its critical points into axes of three dimensions; gives their number.
+
+    **Shape** cloud ``(N, C)``, weights ``(N,)``.
+    """
+    xyz = cloud[:, :3].detach().cpu().numpy()
+    chosen = critical_points(weights.detach().cpu()).numpy()
+    rest = np.setdiff1d(np.arange(len(xyz)), chosen)
+    heavy = weights.detach().cpu().numpy()[chosen]
+    strength = heavy / heavy.max() if len(heavy) else heavy
+    for some, arguments in (
+        (rest, {"c": "#b8c0c8", "s": 5, "alpha": 0.6}),
+        (chosen, {"c": strength, "cmap": "autumn_r", "vmin": -0.3, "vmax": 1.1, "s": 26,
+                  "edgecolors": "#5a1f10", "linewidths": 0.4, "alpha": 1.0}),
+    ):  # fmt: skip
+        ax.scatter(*xyz[some].T, depthshade=False, **arguments)
+    ax.set_box_aspect(_extent(xyz), zoom=1.05)
+    ax.set_axis_off()
     return len(chosen)
 
 
