@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-
 ROUNDS = 6
 
 
