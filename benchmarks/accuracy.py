@@ -189,6 +189,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("results/accuracy"))
     parser.add_argument("--datasets", help="only these, comma-separated")
     parser.add_argument("--methods", help="only these, comma-separated")
+    parser.add_argument("--trials", type=int, default=SEEDS, help="seeds of the small sets")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, help="seconds for a cell")
     given = parser.parse_args(arguments)
@@ -203,7 +204,7 @@ def main(arguments: list[str] | None = None) -> None:
     wanted = given.datasets.split(",") if given.datasets else [*DEVELOPMENT, *FRESH, *REGRESSION]
     small = [name for name in wanted if name not in LARGE]
     large = [name for name in wanted if name not in small]
-    for names, trials in ((small, SEEDS), (large, 1)):
+    for names, trials in ((small, given.trials), (large, 1)):
         if names:
             run(
                 "benchmarks.accuracy:TABLE", given.results, datasets=names, methods=methods,

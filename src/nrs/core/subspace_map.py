@@ -172,20 +172,23 @@ def _bag(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
         # An embedding bag has no autocast rule, so it keeps the dtype of the weights.
         with torch.autocast(x.device.type, enabled=False):
             return _bag(x.to(weight.dtype), index, weight, bias)
-    trained = rules.gradient_wanted(x, weight) is not None
+    # Offsets rather than a matrix of indices, from which torch takes three times as long.
+    offsets = torch.arange(0, index.numel(), index.shape[1], device=index.device)
     # A compiler cannot see into a function with a gradient of its own.
-    own_gradient = trained and x.device.type == "cpu" and not torch.compiler.is_compiling()
+    own_gradient = (
+        rules.gradient_wanted(x, weight) is not None
+        and x.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+    )
     sums = _Bag.apply if own_gradient else _sum_bags
-    result = sums(x.t().contiguous(), index.reshape(-1), weight.reshape(-1), index.shape[1])
+    result = sums(x.t().contiguous(), index.reshape(-1), offsets, weight.reshape(-1))
     if bias is not None:
         result = result.add_(bias.unsqueeze(1))
     return result.t()
 
 
-def _sum_bags(by_feature: Tensor, flat: Tensor, weight: Tensor, size: int) -> Tensor:
-    """Weighted sums of every `size` rows of `by_feature` in the order of `flat`, (G, B)."""
-    # Offsets rather than a matrix of indices, from which torch takes three times as long.
-    offsets = torch.arange(0, flat.shape[0], size, device=flat.device)
+def _sum_bags(by_feature: Tensor, flat: Tensor, offsets: Tensor, weight: Tensor) -> Tensor:
+    """Weighted sums of the rows of `by_feature` that `flat` names, a bag from each offset on."""
     sums: Tensor = torch.embedding_bag(
         by_feature, flat, offsets, mode=_BAG_SUM, per_sample_weights=weight
     )[0]
@@ -196,40 +199,32 @@ class _Bag(torch.autograd.Function):
     """:func:`_sum_bags` with a gradient that takes a fraction of the time of torch's own."""
 
     @staticmethod
-    def forward(ctx: Any, by_feature: Tensor, flat: Tensor, weight: Tensor, size: int) -> Tensor:
-        ctx.size = size
-        ctx.save_for_backward(by_feature, flat, weight)
+    def forward(
+        ctx: Any, by_feature: Tensor, flat: Tensor, offsets: Tensor, weight: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(by_feature, flat, offsets, weight)
         # Detached, lest torch prepare for its own gradient.
-        return _sum_bags(by_feature.detach(), flat, weight.detach(), size)
+        return _sum_bags(by_feature.detach(), flat, offsets, weight.detach())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        by_feature, flat, weight = ctx.saved_tensors
+        by_feature, flat, offsets, weight = ctx.saved_tensors
         gradient = gradient.contiguous()
+        size = len(flat) // len(offsets)
         of_features = of_weight = None
         if ctx.needs_input_grad[0]:
             # The other way round: a bag a feature, over the subspaces that read it.
             order = flat.argsort(stable=True)
+            subspaces = order.div(size, rounding_mode="floor")
             times = flat.bincount(minlength=len(by_feature))
-            of_features = torch.embedding_bag(
-                gradient,
-                order.div(ctx.size, rounding_mode="floor"),
-                times.cumsum(0) - times,
-                mode=_BAG_SUM,
-                per_sample_weights=weight[order],
-            )[0]
-        if ctx.needs_input_grad[2]:
-            numbers = torch.arange(len(gradient))
+            of_features = _sum_bags(gradient, subspaces, times.cumsum(0) - times, weight[order])
+        if ctx.needs_input_grad[3]:
+            bags = torch.arange(len(offsets)).repeat_interleave(size)
             of_weight = torch.ops.aten._embedding_bag_per_sample_weights_backward(
-                gradient,
-                by_feature,
-                flat,
-                numbers * ctx.size,
-                numbers.repeat_interleave(ctx.size),
-                _BAG_SUM,
+                gradient, by_feature, flat, offsets, bags, _BAG_SUM
             )
-        return of_features, None, of_weight, None
+        return of_features, None, None, of_weight
 
 
 def _blocks(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

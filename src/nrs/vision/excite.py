@@ -137,11 +137,12 @@ class NRSExcite(nn.Module):
             return gates
         # The layer's own checks and calls would take as long as the map of a small batch.
         index = layer.index.view(self.channels // layer.n_per, -1)
-        kernels = layer.weight.reshape(index.shape[0], layer.n_per, -1)
+        kernels = layer.weight.view(index.shape[0], layer.n_per, -1)
         mapped = map_rows(pooled, index, kernels, layer.bias, layer.formulation)
-        gates = torch.sigmoid(mapped)
+        if not mapped.requires_grad:
+            return mapped.sigmoid_()
         # A gradient is summed quicker where the memory of the gates follows that of the input.
-        return gates.contiguous() if gates.requires_grad else gates
+        return mapped.sigmoid().contiguous()
 
 
 def _pool(x: Tensor) -> Tensor:
