@@ -27,6 +27,9 @@ DENSE_RATIO_NO_GRADIENT = 2
 DENSE_RATIO_FOLDED = 5
 FOLDED_FEW_ROWS_FEATURES = 96
 FOLDED_SINGLE_ROW_CELLS = 1 << 19
+# A folded forest maps the rows of a whole table; beyond so many inputs for each of a subspace it
+# keeps its subspaces, which are far smaller than the matrix.
+DENSE_RATIO_FOREST = 10
 # Of so few rows the preparations of a bag's gradient take as long as the sums: 0.94 and 0.73 ms
 # at F=4, d=96, batch 32, and 1.62 and 1.58 at F=9.
 SMALL_BATCH = 64

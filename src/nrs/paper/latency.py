@@ -18,7 +18,7 @@ from nrs.paper.vision_models import Model, models
 
 TABLES = ("fine_grained", "imagenet_se")
 # Turns of the two networks; a forward of VGG-16 at 448 pixels takes seconds.
-TURNS, LEAST_SECONDS = 5, 2.0
+TURNS, LEAST_SECONDS = 9, 2.0
 
 
 def _timed() -> dict[tuple[str, str], Model]:

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nrs.core.choose import DENSE_RATIO_FOREST
 from nrs.core.norm import normalise, normalise_together
 from nrs.core.subspace_map import dense_weight, subspace_map
 from nrs.tabular.bins import PiecewiseLinear
@@ -216,8 +217,7 @@ class FoldedForest(nn.Module):
         with torch.no_grad():
             self.n_inputs = n_inputs = forest.n_inputs
             scale, shift = affine(forest.norm)
-            # A large table of features keeps its subspaces, which are far smaller than the matrix.
-            self.wide = n_inputs > 10 * forest.index.shape[2]
+            self.wide = n_inputs > DENSE_RATIO_FOREST * forest.index.shape[2]
             self.register_buffer("shift", shift)
             if self.wide:
                 members, subspaces, _, _ = forest.weight.shape
