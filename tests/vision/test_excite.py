@@ -16,6 +16,7 @@ FAMILIES = {
     "efficientvim": ("efficientvim_m1", 224), "efficientvit_msra": ("efficientvit_m0", 224),
     "fastvit": ("fastvit_t8", 64), "gcvit": ("gcvit_xxtiny", 224),
     "ghostnet": ("ghostnet_050", 32), "hardcorenas": ("hardcorenas_a", 32),
+    "hgnet": ("hgnet_tiny", 32),
     "lcnetv2": ("lcnetv2_small", 32), "maxxvit": ("coatnet_pico_rw_224", 224),
     "mobilenetv3": ("mobilenetv3_small_050", 32), "nfnet": ("nf_regnet_b0", 32),
     "rdnet": ("rdnet_tiny", 32), "regnet": ("regnety_002", 32),
@@ -61,6 +62,18 @@ def test_families_of_torchvision(name):
 
 def _blocks(model):
     return [m for m in model.modules() if isinstance(m, tuple(_se_blocks()))]
+
+
+@pytest.mark.parametrize("channels", [64, 256])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_autocast_leaves_the_map_in_low_precision(channels, channels_last):
+    block = NRSExcite(channels, channels_last=channels_last, seed=0)
+    shape = (32, 2, 2, channels) if channels_last else (32, channels, 2, 2)
+    x = torch.randn(shape, dtype=torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert block(x).dtype == torch.bfloat16
+    with pytest.raises(TypeError, match="one dtype"):
+        block(x)
 
 
 def test_an_attention_layer_of_timm():

@@ -169,6 +169,31 @@ def test_auxiliary_classifiers_follow():
     assert inception.AuxLogits.fc.out_features == 5
 
 
+def test_auxiliary_classifiers_of_timm_and_their_seed():
+    model = timm().create_model("inception_v3", aux_logits=True)
+    add_head(model, 5, seed=0)
+    assert model.AuxLogits.fc.out_features == 5
+    again = add_head(timm().create_model("inception_v3", aux_logits=True), 5, seed=0)
+    assert torch.equal(model.AuxLogits.fc.weight, again.AuxLogits.fc.weight)
+
+
+def test_a_head_again_after_timm_has_reset_it():
+    with torch.device("meta"):
+        model = timm().create_model("vgg11", num_classes=11)
+        add_head(model, 5).reset_classifier(7)
+        assert add_head(model, 3)(torch.empty(2, 3, 32, 32)).shape == (2, 3)
+
+
+def test_a_distillation_head_is_refused_but_its_absence_is_not():
+    with torch.device("meta"):
+        with pytest.raises(ValueError, match="distillation=False"):
+            add_head(timm().create_model("repvit_m0_9"), 5)
+        model = timm().create_model("repvit_m0_9", distillation=False)
+        assert add_head(model, 5)(torch.empty(2, 3, 64, 64)).shape == (2, 5)
+        with pytest.raises(ValueError, match="it may have none"):
+            add_head(timm().create_model("resnet18", features_only=True), 5)
+
+
 def test_a_copy_can_undo_too():
     model = _model("torchvision", "resnet18")[0].eval()
     x = torch.randn(1, 3, 32, 32)

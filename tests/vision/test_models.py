@@ -43,6 +43,42 @@ def test_the_trunk_of_vgg_ends_before_its_last_pooling():
         trunk_of(nn.Flatten())
 
 
+def test_the_trunk_of_timms_vgg_ends_there_too():
+    with torch.device("meta"):
+        body = trunk_of(timm().create_model("vgg11"))
+        assert body(torch.empty(1, 3, 64, 64)).shape == (1, 512, 4, 4)
+
+
+@pytest.mark.parametrize("head", ["linear", "nrs"])
+@pytest.mark.parametrize("name", ["vgg11", "alexnet", "squeezenet1_1", "googlenet", "resnet18"])
+def test_the_same_layers_with_weights_and_without(name, head, monkeypatch):
+    monkeypatch.setattr("nrs.vision.models.load_weights", lambda model, path: None)
+    plain = ModelSettings(f"torchvision/{name}", head=head)
+    loaded = ModelSettings(f"torchvision/{name}", head=head, weights="theirs.safetensors")
+    with torch.device("meta"):
+        shapes = [
+            {key: value.shape for key, value in model.state_dict().items()}
+            for model in (
+                build_model(loaded, 3),
+                build_model(loaded, 3, fetch=False),
+                build_model(plain, 3),
+            )
+        ]
+    assert shapes[0] == shapes[1] == shapes[2]
+
+
+def test_inception_keeps_the_units_of_its_weights():
+    with torch.device("meta"):
+        for pretrained in (False, True):
+            settings = ModelSettings("torchvision/inception_v3", pretrained=pretrained)
+            assert build_model(settings, 3, fetch=False).transform_input is pretrained
+
+
+def test_second_order_heads_of_networks_for_large_pictures():
+    settings = ModelSettings("timm/inception_v3", head="isqrt", reduce=8)
+    assert build_model(settings, 3).fc.out_features == 3
+
+
 def test_weights_from_a_file(tmp_path):
     theirs = timm().create_model("mobilenetv3_small_050")
     path = tmp_path / "weights.safetensors"

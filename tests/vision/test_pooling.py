@@ -4,9 +4,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from nrs.core import count
-from nrs.vision import BilinearPool, CompactBilinearPool, ISqrtCovPool
+from nrs.vision import BilinearPool, CompactBilinearPool, ISqrtCovPool, PooledClassifier
 from nrs.vision.pooling import newton_schulz_root, signed_root
 
 POOLS = {
@@ -160,6 +161,12 @@ def test_one_interface(name):
     assert reduced(_maps(dtype=torch.float32)).shape == (3, reduced.out_features)
     state = reduced.state_dict()
     POOLS[name](reduce=4).load_state_dict(state)
+
+
+def test_a_network_in_low_precision_goes_on_in_it():
+    for pool in (BilinearPool(4), CompactBilinearPool(4, 16), ISqrtCovPool(4, reduce=2)):
+        model = PooledClassifier(nn.Conv2d(3, 4, 3), pool, 5).bfloat16()
+        assert model(torch.randn(2, 3, 6, 6, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
 def test_sizes():

@@ -69,10 +69,9 @@ def find_classifier(model: nn.Module, name: str | None = None) -> Classifier:
     for usual in ("fc", "classifier", "head", "heads"):
         if isinstance(getattr(model, usual, None), nn.Module):
             return _named(model, usual)
-    raise ValueError(
-        f"the classifier of {type(model).__name__} is not known; name it, for instance "
-        f"classifier={_last_linear(model)!r}"
-    )
+    linear = [place for place, layer in model.named_modules() if isinstance(layer, nn.Linear)]
+    advice = f"name it, for instance classifier={linear[-1]!r}" if linear else "it may have none"
+    raise ValueError(f"the classifier of {type(model).__name__} is not known; {advice}")
 
 
 def architecture_of(model: nn.Module) -> str | None:
@@ -115,6 +114,8 @@ _TIMM_NAMES = {
     "vgg16_bn": "vgg16",
     "mobilenetv2_100": "mobilenetv2",
 }
+# Of its Inception-v3 with aux_logits=True.
+_TIMM_AUXILIARY = ("AuxLogits.fc",)
 
 
 def _named(model: nn.Module, name: str, **changes: Any) -> Classifier:
@@ -136,26 +137,32 @@ def _named(model: nn.Module, name: str, **changes: Any) -> Classifier:
 
 
 def _of_timm(model: nn.Module, names: Any) -> Classifier:
-    if not isinstance(names, str):
+    named = [names] if isinstance(names, str) else list(names)
+    present = [name for name in named if _exists(model, name)]
+    if not present:
         raise ValueError(
-            f"the model must have one classifier, however: timm names {list(names)}; name one, or "
-            "create the model without its distillation head"
-        )
-    if not _exists(model, names):
-        raise ValueError(
-            f"the model must have its classifier {names!r}, however: it was created without "
+            f"the model must have its classifier {named[0]!r}, however: it was created without "
             "(num_classes=0); create it with any number of classes"
         )
+    if len(present) > 1:
+        raise ValueError(
+            f"the model must have one classifier, however: it has {present}; create it without "
+            "its distillation head (distillation=False)"
+        )
+    name = present[0]
     if type(model).__name__ == "VGG":
         # Its fully connected layers are convolutions before the pooling.
-        place = _named(model, names)
-        width = model.get_submodule("pre_logits.fc1").in_channels
+        place = _named(model, name)
+        # A head of ours that was reset has left none of them.
+        hidden = _exists(model, "pre_logits.fc1")
+        width = _width(model.get_submodule("pre_logits.fc1")) if hidden else place.in_features
         return Classifier(
             place.name, width, place.device, place.dtype,  # type: ignore[arg-type]
             further={"pre_logits": nn.Identity()},
             attributes={"head_hidden_size": width, "head.in_features": width},
         )  # fmt: skip
-    return _named(model, names)
+    auxiliary = {n: model.get_submodule(n) for n in _TIMM_AUXILIARY if _exists(model, n)}
+    return _named(model, name, auxiliary=auxiliary)
 
 
 def _plain_pooling(model: nn.Module) -> Classifier:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
-from nrs.core.subspace_map import map_rows
+from nrs.core.subspace_map import check_dtype, map_rows
 from nrs.vision._torchvision import part
 
 # What timm passes to an attention layer and NRS has no use for.
@@ -118,9 +118,11 @@ class NRSExcite(nn.Module):
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
+        check_dtype(x, self.nrs.weight)
+        # Under autocast some formulations give float32, which would make the map so.
         if self.channels_last:
-            return x * self._gates(x.mean((1, 2)))[:, None, None, :]
-        return x * self._gates(_pool(x))[:, :, None, None]
+            return x * self._gates(x.mean((1, 2))).to(x.dtype)[:, None, None, :]
+        return x * self._gates(_pool(x)).to(x.dtype)[:, :, None, None]
 
     def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
         """Multiply-adds and the paper's FLOPs but those of a folded map, for `nrs.core.count`."""
@@ -231,6 +233,7 @@ def _se_blocks() -> dict[type[nn.Module], str]:
         kinds[layers.SqueezeExciteCl] = "fc1"
         kinds[part("timm.models._efficientnet_blocks").SqueezeExcite] = "conv_reduce"
         kinds[part("timm.models.senet").SEModule] = "fc1"
+        kinds[part("timm.models.hgnet").EseModule] = "conv"
     except ImportError:
         pass  # A model of a package that is not installed has none of its blocks.
     return kinds

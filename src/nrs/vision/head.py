@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -61,9 +63,7 @@ class NRSHead(nn.Module):
         self.nrs = NRS(
             in_features, n_mul, n_per, n_h, layout=layout, seed=seed, device=device, dtype=dtype
         )
-        with torch.random.fork_rng(devices=[], enabled=seed is not None):
-            if seed is not None:
-                torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             # Made on the CPU: the same seed then gives the same weights on every device.
             self.fc = nn.Linear(self.nrs.out_features, out_features, dtype=dtype).to(device)
         self.__dict__["_before"] = []
@@ -142,10 +142,10 @@ def add_head(
     head.train(model.training)
     replaced: dict[str, nn.Module] = {place.name: place.around(head)}
     replaced |= place.further
-    for name, auxiliary in place.auxiliary.items():
-        replaced[name] = nn.Linear(
-            auxiliary.in_features, num_classes, device=place.device, dtype=place.dtype
-        )
+    with seeded(seed):
+        for name, auxiliary in place.auxiliary.items():
+            linear = nn.Linear(auxiliary.in_features, num_classes, dtype=place.dtype)
+            replaced[name] = linear.to(place.device)
     before: list[tuple[str, Any]] = []
     for name, module in replaced.items():
         before.append((name, model.get_submodule(name)))
@@ -188,6 +188,15 @@ def remove_head(model: nn.Module) -> nn.Module:
             owner, attribute = _owner(model, name)
             setattr(owner, attribute, value)
     return model
+
+
+@contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Draw from a seed within the block, and leave torch's global generator as it was."""
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+        yield
 
 
 def _owner(model: nn.Module, name: str) -> tuple[nn.Module, str]:

@@ -12,7 +12,7 @@ from nrs.vision._torchvision import timm, torchvision
 from nrs.vision.architecture import find_classifier, put_submodule
 from nrs.vision.cifar import cifar_network
 from nrs.vision.excite import replace_se
-from nrs.vision.head import add_head
+from nrs.vision.head import add_head, seeded
 from nrs.vision.pooling import BilinearPool, CompactBilinearPool, ISqrtCovPool
 
 HEADS = ("linear", "nrs", "bilinear", "compact", "isqrt")
@@ -69,7 +69,9 @@ class ModelSettings:
             )
 
 
-def build_model(settings: ModelSettings, num_classes: int, *, seed: int | None = None) -> nn.Module:
+def build_model(
+    settings: ModelSettings, num_classes: int, *, seed: int | None = None, fetch: bool = True
+) -> nn.Module:
     """Make a network.
 
     Parameters
@@ -78,6 +80,9 @@ def build_model(settings: ModelSettings, num_classes: int, *, seed: int | None =
     num_classes : int
     seed : int, optional
         The same seed gives the same weights and permutations.
+    fetch : bool
+        False makes the network that pretrained weights belong to without them, for weights of
+        one's own.
 
     Raises
     ------
@@ -90,10 +95,8 @@ def build_model(settings: ModelSettings, num_classes: int, *, seed: int | None =
     >>> build_model(settings, 10, seed=0)(torch.randn(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    with torch.random.fork_rng(devices=[], enabled=seed is not None):
-        if seed is not None:
-            torch.default_generator.manual_seed(seed)
-        model = _backbone(settings, num_classes)
+    with seeded(seed):
+        model = _backbone(settings, num_classes, fetch)
         if settings.head == "nrs":
             return add_head(model, num_classes, settings.n_mul, settings.n_per)
         if settings.head != "linear":
@@ -126,7 +129,9 @@ class PooledClassifier(nn.Module):
         self.fc = nn.Linear(pool.out_features, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc(self.pool(self.trunk(x)))
+        # Poolings of a low-precision map are float32.
+        pooled = self.pool(self.trunk(x)).to(self.fc.weight.dtype)
+        return self.fc(pooled)
 
 
 class _TimmTrunk(nn.Module):
@@ -160,15 +165,15 @@ def trunk(model: nn.Module) -> nn.Module:
     >>> trunk(cifar_network("resnet20"))(torch.randn(1, 3, 32, 32)).shape
     torch.Size([1, 64, 8, 8])
     """
+    features = getattr(model, "features", None)
+    if type(model).__name__ == "VGG" and isinstance(features, nn.Sequential):
+        return features[:-1] if isinstance(features[-1], nn.MaxPool2d) else features
     if hasattr(model, "forward_features") and hasattr(model, "reset_classifier"):
         model.reset_classifier(0)  # type: ignore[operator]
         return _TimmTrunk(model)
-    features = getattr(model, "features", None)
     if isinstance(features, nn.Sequential):
-        ends_with_pool = type(model).__name__ == "VGG" and isinstance(features[-1], nn.MaxPool2d)
-        if type(model).__name__ == "DenseNet":
-            return nn.Sequential(features, nn.ReLU())
-        return features[:-1] if ends_with_pool else features
+        densenet = type(model).__name__ == "DenseNet"
+        return nn.Sequential(features, nn.ReLU()) if densenet else features
     if isinstance(getattr(model, "layer4", None), nn.Module):
         names = [name for name, _ in model.named_children()]
         return nn.Sequential(
@@ -180,28 +185,34 @@ def trunk(model: nn.Module) -> nn.Module:
     )
 
 
-def _backbone(settings: ModelSettings, num_classes: int) -> nn.Module:
+def _backbone(settings: ModelSettings, num_classes: int, fetch: bool) -> nn.Module:
     source, _, name = settings.name.partition("/")
     if source == "cifar":
         if settings.pretrained or settings.weights:
             raise ValueError("the networks for 32×32 pictures have no pretrained weights")
         return cifar_network(name, num_classes, excite=settings.excite)
-    loaded = settings.pretrained or settings.weights
+    loaded = bool(settings.pretrained or settings.weights)
     # Pretrained classifiers have their own number of classes.
-    classes = {} if loaded else {"num_classes": num_classes}
+    extras: dict[str, Any] = {} if loaded else {"num_classes": num_classes}
+    pretrained = settings.pretrained and fetch
     try:
         if source == "torchvision":
-            weights = "DEFAULT" if settings.pretrained else None
-            model = torchvision().models.get_model(name, weights=weights, **classes)
+            if name == "googlenet":
+                extras["aux_logits"] = True  # Else only there without weights.
+            weights = "DEFAULT" if pretrained else None
+            model = torchvision().models.get_model(name, weights=weights, **extras)
+            if hasattr(model, "transform_input"):
+                # Inception's weights are of other units; no tensor of the network tells it.
+                model.transform_input = settings.pretrained
         else:
             model = timm().create_model(
-                name, pretrained=settings.pretrained, drop_rate=settings.drop, **classes
+                name, pretrained=pretrained, drop_rate=settings.drop, **extras
             )
     except (ValueError, RuntimeError, KeyError) as error:
         raise ValueError(f"{settings.name} must be a network, however: {error}") from None
-    if settings.weights:
+    if settings.weights and fetch:
         load_weights(model, settings.weights)
-    if loaded:
+    if settings.head == "linear" and (loaded or _has_hidden_layers(model)):
         _renew_classifier(model, num_classes)
     if settings.excite == "nrs":
         replace_se(model)
@@ -225,8 +236,16 @@ def load_weights(model: nn.Module, path: str) -> None:
         raise ValueError(f"{path} must hold the weights of the network, however: {error}") from None
 
 
+def _has_hidden_layers(model: nn.Module) -> bool:
+    """Whether the classifier is more than one layer after global pooling (torchvision's VGG)."""
+    if hasattr(model, "reset_classifier"):
+        return False
+    layer = model.get_submodule(find_classifier(model).name)
+    return not isinstance(layer, (nn.Linear, nn.Conv2d))
+
+
 def _renew_classifier(model: nn.Module, num_classes: int) -> None:
-    """A fresh linear classifier in place of the pretrained one."""
+    """A fresh linear classifier in place of the present one."""
     if hasattr(model, "reset_classifier"):
         model.reset_classifier(num_classes)  # type: ignore[operator]
         return
@@ -251,7 +270,8 @@ def _pooling(body: nn.Module, settings: ModelSettings) -> nn.Module:
 def _channels(body: nn.Module) -> int:
     """Channels of the feature map of a trunk, read from one."""
     body.eval()
+    size = body.model.default_cfg["input_size"][-1] if isinstance(body, _TimmTrunk) else 64
     with torch.no_grad():
-        channels = body(torch.zeros(1, 3, 64, 64)).shape[1]
+        channels = body(torch.zeros(1, 3, size, size)).shape[1]
     body.train()
     return int(channels)

@@ -46,13 +46,12 @@ class ImageModel:
         file = read_model(path, kind="image")
         header = file.header
         try:
-            # The weights are in the file: nothing is fetched.
-            settings = header["model"] | {"pretrained": False, "weights": ""}
             parts = build_config(
-                {"model": settings, "picture": header["picture"]},
+                {"model": header["model"], "picture": header["picture"]},
                 {"model": ModelSettings, "picture": Preparation},
             )
-            network = build_model(parts["model"], len(header["classes"]), seed=0)
+            # The weights are in the file: nothing is fetched.
+            network = build_model(parts["model"], len(header["classes"]), seed=0, fetch=False)
             network.load_state_dict(file.tensors)
         except (KeyError, TypeError, RuntimeError, ConfigError) as error:
             raise ModelFileError(
