@@ -157,7 +157,7 @@ def _of_timm(model: nn.Module, names: Any) -> Classifier:
         hidden = _exists(model, "pre_logits.fc1")
         width = _width(model.get_submodule("pre_logits.fc1")) if hidden else place.in_features
         return Classifier(
-            place.name, width, place.device, place.dtype,  # type: ignore[arg-type]
+            place.name, width, place.device, place.dtype,
             further={"pre_logits": nn.Identity()},
             attributes={"head_hidden_size": width, "head.in_features": width},
         )  # fmt: skip
