@@ -16,8 +16,10 @@ from nrs.tabular.bins import PiecewiseLinear, find_edges
 from nrs.tabular.folds import count_folds, draw_folds
 from nrs.tabular.forest import ForestNetwork, combine
 from nrs.tabular.forest_fit import forest_loss, out_of_bag
+from nrs.tabular.pace import Pace
 from nrs.tabular.subspaces import as_index, draw_subspaces
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget
+from nrs.training import TimeLimit
 
 QUICK = {"epochs": 6, "random_state": 0, "verbose": 0}
 
@@ -323,6 +325,26 @@ def test_a_time_limit_is_kept(noisy):
     # A busy machine may hold up the last step.
     assert time.monotonic() - began < 4.0
     assert model.history_.stopped_early
+
+
+def test_a_slow_forest_keeps_time_for_what_follows_training(noisy, monkeypatch):
+    # As if a row took a millisecond: 300 rows are judged, 512 of them forth and thrice back.
+    X, y = noisy
+    slow = Pace(0.001, 10.0)
+    monkeypatch.setattr("nrs.tabular.forest_estimator.measure_pace", lambda *_: slow)
+    seen = []
+    monkeypatch.setattr(
+        "nrs.tabular.base.TimeLimit",
+        lambda seconds, **more: seen.append((seconds, more["evaluation"])) or TimeLimit(seconds),
+    )
+    NRSClassifier(time_limit=10.0, epochs=2, random_state=0).fit(X, y)
+    assert seen == [(pytest.approx(10 - 0.001 * (300 + 512 * 7)), pytest.approx(0.3))]
+
+
+def test_few_rows_judge_where_time_is_short():
+    assert Pace(0.01, 10.0).affordable(0.02, 20_000) == 512
+    assert Pace(1e-6, 10.0).affordable(0.02, 20_000) == 20_000
+    assert Pace(1e-4, 10.0).affordable(0.02, 20_000) == 2_000
 
 
 def test_presets_are_ordered_by_size(noisy):

@@ -191,6 +191,12 @@ def test_time_limit_stops_before_it_is_passed():
     assert history.stopped_early
 
 
+def test_time_limit_counts_what_came_before_and_what_is_to_come():
+    assert len(run([TimeLimit(1000, begun=time.monotonic() - 2000)])) == 1
+    assert len(run([TimeLimit(1000, evaluation=2000)])) == 1
+    assert len(run([TimeLimit(1000, begun=time.monotonic() - 10, evaluation=10)])) == 3
+
+
 def test_time_limit_leaves_a_short_run_alone_and_trains_at_least_once():
     assert len(run([TimeLimit(1000)])) == 3
     assert len(run([TimeLimit(1e-9)])) == 1

@@ -195,6 +195,9 @@ class QueryEstimator(ForestEstimator):
     def _joint_scores(self, network: torch.nn.Module, batch: QueryBatch) -> Tensor:
         return self.target_.scores(network(batch.x))
 
+    def _measure_pace(self, network: Any, rows: Any) -> None:
+        """Rankers judge whole queries, all at a time: a pace a row would tell little."""
+
     def _evaluator(self, rows: Any, validation: Any) -> Any:
         metric, target = self.recipe_.metric, self.target_
         if validation is not None:

@@ -27,7 +27,7 @@ from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.batches import Rows, ShuffledBatches, forward_rows
 from nrs.tabular.encoding import TableEncoder
 from nrs.tabular.frames import Table, read_table_for
-from nrs.tabular.importance import column_importances
+from nrs.tabular.importance import MOST_ROWS, column_importances
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.network import TableNetwork
 from nrs.tabular.passes import Passes
@@ -170,7 +170,9 @@ class TableEstimator(BaseEstimator):
         """Make the network and train it."""
         self.network_ = self._make_network(seed, rows).to(rows.device)
         self.history_ = self._learn(self.network_, rows, validation, seed)
-        self._importances = column_importances(self.network_, rows, self.encoder_)
+        self._importances = column_importances(
+            self.network_, rows, self.encoder_, self._importance_rows()
+        )
         self._passes = None
         self._fold()
 
@@ -186,7 +188,7 @@ class TableEstimator(BaseEstimator):
             steps_per_epoch=len(batches),
             generator=torch.Generator().manual_seed(seed),
             evaluate=self._agreed(self._evaluator(rows, validation)),
-            callbacks=self._callbacks(),
+            callbacks=self._callbacks(*self._foreseen(rows)),
             checkpoint=self._checkpoint(recipe, rows),
             group=self._group,
         )
@@ -530,16 +532,24 @@ class TableEstimator(BaseEstimator):
 
         return evaluate
 
-    def _callbacks(self) -> list[Callback]:
+    def _foreseen(self, rows: Any) -> tuple[float, float]:
+        """Seconds that an evaluation, and what follows training, will take."""
+        return 0.0, 0.0
+
+    def _importance_rows(self) -> int:
+        """Rows over which importances are taken."""
+        return MOST_ROWS
+
+    def _callbacks(self, evaluation: float = 0.0, after: float = 0.0) -> list[Callback]:
         chosen = list(self.callbacks or [])
         if self.time_limit is not None:
             if not self.time_limit > 0:
                 raise ValueError(
                     f"time_limit must be more than 0 seconds, however: {self.time_limit!r}"
                 )
+            limit = max(self.time_limit - after, 1e-3)
             # Encoding the table took some of it.
-            spent = time.monotonic() - self._begin
-            chosen.append(TimeLimit(max(self.time_limit - spent, 1e-3)))
+            chosen.append(TimeLimit(limit, begun=self._begin, evaluation=evaluation))
         return [*chosen, Progress(self.verbose)] if self.verbose else chosen
 
     def _checkpoint(self, recipe: Recipe, rows: Rows) -> Checkpoint | None:

@@ -32,7 +32,9 @@ from nrs.tabular.forest_parts import (
     division,
     shared_out_of_bag,
 )
+from nrs.tabular.importance import passes
 from nrs.tabular.metrics import Evaluation
+from nrs.tabular.pace import Pace, measure_pace
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import checksum
 from nrs.tabular.shares import learn_shares
@@ -62,6 +64,8 @@ class ForestEstimator(TableEstimator):
     # Folds of the training rows, between the steps of a fit; rows seen by partial_fit so far.
     _folds: np.ndarray | None = None
     _groups: Any = None
+    # Known during a fit with a time limit.
+    _pace: Pace | None = None
     _n_seen = 0
     _shape: dict[str, Any] | None = None
     _predictor: Any
@@ -105,7 +109,7 @@ class ForestEstimator(TableEstimator):
         try:
             return super().fit(X, y, sample_weight, eval_set)
         finally:
-            self._groups = self._folds = None
+            self._groups = self._folds = self._pace = None
 
     def member_outputs(self, X: Any) -> np.ndarray:
         """Tell what each member predicts.
@@ -232,7 +236,7 @@ class ForestEstimator(TableEstimator):
         evaluation = Evaluation(self.recipe_.metric, self.target_)
         assert self._folds is not None
         folds = torch.from_numpy(self._folds)
-        judged = _some(rows, MOST_VALIDATION_ROWS)
+        judged = _some(rows, self._most_judged())
         weights = None if judged.weights is None else judged.weights[judged.index]
 
         def evaluate(network: Any) -> dict[str, float]:
@@ -240,6 +244,29 @@ class ForestEstimator(TableEstimator):
             return evaluation(outputs, judged.targets[judged.index], weights)
 
         return evaluate
+
+    def _measure_pace(self, network: Any, rows: Any) -> None:
+        if self.time_limit is not None and self._folds is not None:
+            folds = torch.from_numpy(self._folds)
+            self._pace = measure_pace(network, rows, folds, self._n_folds(), self.time_limit)
+
+    def _most_judged(self) -> int:
+        """Rows whose judgement decides during a fit."""
+        most = MOST_VALIDATION_ROWS
+        return most if self._pace is None else self._pace.affordable(0.4 / CHECKS, most)
+
+    def _importance_rows(self) -> int:
+        most = super()._importance_rows()
+        if self._pace is None:
+            return most
+        return self._pace.affordable(0.05 / passes(self.target_.n_outputs), most)
+
+    def _foreseen(self, rows: Any) -> tuple[float, float]:
+        if self._pace is None:
+            return 0.0, 0.0
+        responses = self._importance_rows() * passes(self.target_.n_outputs)
+        judged = min(len(rows), self._most_judged())
+        return self._pace.a_row * judged, self._pace.a_row * (len(rows) + responses)
 
     def _workers(self, rows: Any, validation: Any, seed: int) -> AbstractContextManager[Any]:
         check_division(self)
@@ -250,6 +277,8 @@ class ForestEstimator(TableEstimator):
     def _learn(self, network: Any, rows: Any, validation: Any, seed: int) -> History:
         group = present()
         if group.size == 1:
+            # Several processes would wait for one another.
+            self._measure_pace(network, rows)
             return super()._learn(network, rows, validation, seed)
         what = "rows" if division(self, group.size) == "rows" else "parts"
         self._group = replace(group, divided=what, own_statistics=True)

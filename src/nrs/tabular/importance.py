@@ -15,7 +15,9 @@ MOST_ROWS = 1024
 MOST_OUTPUTS = 8
 
 
-def column_importances(network: nn.Module, rows: Rows, encoder: TableEncoder) -> np.ndarray:
+def column_importances(
+    network: nn.Module, rows: Rows, encoder: TableEncoder, most_rows: int = MOST_ROWS
+) -> np.ndarray:
     """Share of each source column in how strongly the outputs respond to the input.
 
     The response to a feature is the norm of the gradient of the outputs with respect to it,
@@ -26,13 +28,18 @@ def column_importances(network: nn.Module, rows: Rows, encoder: TableEncoder) ->
     -------
     ndarray (n_columns,), non-negative, summing to one.
     """
-    few = max(2, min(MOST_ROWS, forward_rows(encoder.n_features_out_), len(rows)))
+    few = max(2, min(most_rows, forward_rows(encoder.n_features_out_), len(rows)))
     x, _, _ = rows.take(rows.index[spread_rows(len(rows), few)])
     response = sensitivity(network, x) * x.std(0)
     by_column = np.zeros(encoder.n_features_in_)
     np.add.at(by_column, encoder.groups_, response.double().cpu().numpy())
     total = by_column.sum()
     return by_column / total if total > 0 else np.full(len(by_column), 1 / len(by_column))
+
+
+def passes(n_outputs: int) -> int:
+    """Forward passes that take as long as :func:`sensitivity`: one, and two for each way back."""
+    return 1 + 2 * min(n_outputs, MOST_OUTPUTS)
 
 
 def sensitivity(network: nn.Module, x: Tensor) -> Tensor:

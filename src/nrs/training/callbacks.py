@@ -167,19 +167,27 @@ class TimeLimit(Callback):
     ----------
     seconds : float
         The limit, more than 0.
+    begun : float, optional
+        When the time began, by ``time.monotonic()``; when training begins by default.
+    evaluation : float
+        How long an evaluation is thought to take before there has been one.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(
+        self, seconds: float, *, begun: float | None = None, evaluation: float = 0.0
+    ) -> None:
         self.seconds = seconds
+        self.begun = begun
         self._begin = 0.0
         self._last_step = 0.0
-        self._evaluation = 0.0
+        self._evaluation = evaluation
 
     def on_train_begin(self, state: TrainState) -> None:
         if not self.seconds > 0:
             raise ValueError(f"seconds must be more than 0, however: seconds={self.seconds}")
         before = sum(state.history["seconds"]) if len(state.history) else 0.0
-        self._begin = self._last_step = time.monotonic() - before
+        self._last_step = time.monotonic()
+        self._begin = (self._last_step if self.begun is None else self.begun) - before
 
     def on_step_end(self, state: TrainState) -> None:
         self._last_step = time.monotonic()
