@@ -41,7 +41,7 @@ def accuracy(module):
 def fit(module, *, seed=0, evaluate=None, step=step, batches=batches, **settings):
     keywords = {
         name: settings.pop(name)
-        for name in ("callbacks", "steps_per_epoch", "monitor")
+        for name in ("callbacks", "steps_per_epoch", "monitor", "head")
         if name in settings
     }
     settings = TrainSettings(**{"epochs": 3, "lr": 0.01, **settings})
@@ -380,6 +380,31 @@ def test_arguments_that_do_not_fit():
         fit(nn.ReLU())
     with pytest.raises(ValueError, match="requires_grad=True"):
         fit(network().requires_grad_(False))
+
+
+def test_a_head_has_its_own_learning_rate():
+    module, by_hand = network(), network()
+    fit(
+        module, epochs=2, lr=0.01, head_lr=0.2, optimizer="sgd", momentum=0.0, schedule="cosine",
+        steps_per_epoch=4, head=list(module[4].parameters()),
+    )  # fmt: skip
+    settings = TrainSettings(epochs=2, lr=0.01, schedule="cosine")
+    generator = torch.Generator().manual_seed(0)
+    torch.randint(2**62, (), generator=generator)
+    order = [rows for epoch in range(2) for rows in batches(epoch, generator)]
+    for number, rows in enumerate(order):
+        by_hand.zero_grad()
+        step(by_hand, rows).backward()
+        lr = learning_rate(settings, number, 4)
+        with torch.no_grad():
+            for name, parameter in by_hand.named_parameters():
+                parameter -= (20 if name.startswith("4.") else 1) * lr * parameter.grad
+    for mine, theirs in zip(module.parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    with pytest.raises(ValueError, match="head_lr must be None where no head is named"):
+        fit(network(), head_lr=0.2)
+    with pytest.raises(ValueError, match="head_lr must be positive"):
+        TrainSettings(head_lr=0.0)
 
 
 def test_frozen_parameters_stay():

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from nrs.cli.app import app
 from nrs.training import ConfigError, ModelFileError, read_model, write_model
 from nrs.vision import ModelSettings, build_model
+from nrs.vision.models import head_parameters
 from nrs.vision.predict import ImageModel, predict_file
 from nrs.vision.train import classification_loss, read_recipe, recipes, run
 
@@ -105,6 +106,26 @@ def test_the_saved_network_is_the_trained_one(tiny, tmp_path, pictures):
     labels = [int(path.parent.name[-1]) for path in paths]
     right = model.probabilities(paths).argmax(1) == torch.tensor(labels)
     assert 100 * right.float().mean().item() == pytest.approx(outcome.metrics["top1"])
+
+
+@pytest.mark.parametrize("head", ["linear", "nrs", "bilinear"])
+def test_a_head_learns_at_its_own_rate(tiny, tmp_path, head):
+    settings = ModelSettings("cifar/resnet20", head=head, n_mul=2 if head == "nrs" else None)
+    network = build_model(settings, 3, seed=0)
+    of_head = {id(p) for p in head_parameters(network)}
+    names = {name.split(".")[0] for name, p in network.named_parameters() if id(p) in of_head}
+    assert names == {"fc"}
+    changes = [f"model.head={head}", "train.epochs=1", "train.head_lr=0.5", "train.lr=1e-9"]
+    outcome = run(tiny, tmp_path / "run", overrides=[*changes, "train.ema=''"], verbose=0)
+    before, after = network.state_dict(), read_model(outcome.path).tensors
+    changed = {
+        name.split(".")[0]
+        for name, value in before.items()
+        if value.is_floating_point()
+        and "running" not in name
+        and not torch.allclose(value, after[name], atol=1e-6)
+    }
+    assert changed == names
 
 
 @pytest.mark.parametrize("head", ["bilinear", "compact", "isqrt"])

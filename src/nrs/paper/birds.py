@@ -257,7 +257,7 @@ def _settings(lr: float, decay: float, epochs: int) -> TrainSettings:
 
 
 def _searches(subject: Subject) -> tuple[Search, ...]:
-    return (Search("cub100", FROZEN, subject.method),) if subject.dataset == FROZEN else ()
+    return (Search("cub100", FROZEN, subject.method),)
 
 
 def _search(search: Search) -> dict[str, Any]:
@@ -293,7 +293,9 @@ def _measure(cell: Cell, found: Found) -> Measured:
     method = METHODS[subject.method]
     if subject.dataset == TUNED:
         weights = data_file(f"{BACKBONE}.safetensors")
-        changes = [*method.recipe, f"train.epochs={TUNED_EPOCHS}"]
+        (search,) = _searches(subject)
+        head_lr = found[search]["chosen"]["lr"]
+        changes = [*method.recipe, f"train.epochs={TUNED_EPOCHS}", f"train.head_lr={head_lr}"]
         measured = measure_recipe(cell, RECIPE, [*changes, f"model.weights='{weights}'"])
         # Where the weights lie is nobody's concern.
         measured.settings["changes"] = [
@@ -358,8 +360,9 @@ CUB100 = Table(
         f"pictures, SGD with cosine decay, {FROZEN_EPOCHS} epochs, batches of {BATCH}, 5 seeds; "
         "learning rate and weight decay of each method by a held-out quarter of the training "
         "pictures; parameters are those of the head. Fine-tuned: end to end on crops of 112 of 128 "
-        f"pixels with mirroring, {TUNED_EPOCHS} epochs of SGD 0.01 with cosine decay, weight decay "
-        "1e-4, the same for every method. Test accuracy of the last epoch. GAP+NRS: n_mul 2, n_per "
+        f"pixels with mirroring, {TUNED_EPOCHS} epochs of SGD with cosine decay, weight decay "
+        "1e-4, a learning rate of 0.01 for the backbone, and for what follows it the method's own "
+        "of the frozen search. Test accuracy of the last epoch. GAP+NRS: n_mul 2, n_per "
         f"64. B-CNN and iSQRT after a 1×1 reduction to {REDUCED} channels, CBP with {SKETCH}."
     ),
     printed=tuple(

@@ -195,6 +195,7 @@ def run(
             group=group,
             folder=folder,
             fingerprint={"model": description, "data": asdict(data_part)},
+            head=list(model.head.parameters()),
             verbose=verbose if group.is_writer else 0,
         )
         scores = evaluate_network(model, test, settings, group)

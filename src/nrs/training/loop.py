@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import torch
@@ -48,6 +48,7 @@ def train(
     checkpoint: Checkpoint | None = None,
     steps_per_epoch: int | None = None,
     group: Processes = ALONE,
+    head: Collection[nn.Parameter] = (),
 ) -> History:
     """Train a module in place; the same generator state gives the same bits.
 
@@ -81,6 +82,8 @@ def train(
     group : Processes
         The processes that share the work, see `nrs.training.processes`. Each brings the same
         module and generator, and its own share of every batch.
+    head : parameters
+        Those that ``settings.head_lr`` is for.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def train(
     state = TrainState(
         module=module,
         settings=settings,
-        optimizer=build_optimizer(parameters, settings),
+        optimizer=build_optimizer(parameters, settings, head),
         generator=generator,
         device=device,
         average=WeightAverage(module, settings.ema) if settings.ema is not None else None,
@@ -208,7 +211,7 @@ def _train_epoch(
         if lr != state.lr or index == 0:
             state.lr = lr
             for parameter_group in optimizer.param_groups:
-                parameter_group["lr"] = lr
+                parameter_group["lr"] = lr * parameter_group.get("times", 1.0)
 
         loss = loss_of(batch)
         if loss.ndim != 0:

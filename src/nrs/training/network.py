@@ -8,7 +8,7 @@ the same batches however many workers or processes load them, and goes on exactl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -102,6 +102,7 @@ def train_network(
     folder: str | os.PathLike[str] | None = None,
     fingerprint: Mapping[str, Any] | None = None,
     callbacks: Sequence[Callback] = (),
+    head: Collection[nn.Parameter] = (),
     verbose: int = 1,
 ) -> History:
     """Train a network in place; started again with the same folder, it goes on where it was.
@@ -128,6 +129,8 @@ def train_network(
         JSON values that tell this run from others in the same folder.
     callbacks : sequence of Callback
         Called as training goes on.
+    head : parameters
+        Those that ``settings.head_lr`` is for.
     verbose : int
         0 silence, 1 a progress bar on a terminal, 2 also log lines elsewhere.
 
@@ -180,6 +183,7 @@ def train_network(
         checkpoint=checkpoint,
         steps_per_epoch=len(batches),
         group=group,
+        head=head,
     )
 
 

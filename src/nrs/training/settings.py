@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,6 +21,9 @@ class TrainSettings:
         Passes over the data, at least 1.
     lr : float
         Peak learning rate.
+    head_lr : float, optional
+        That of the head, what follows a trunk that has learned before; it follows the same
+        schedule. A pooling whose vectors have length one needs a far larger one.
     optimizer : {"adam", "adamw", "sgd"}
         With ``weight_decay``; ``momentum`` is for "sgd" only.
     schedule : {"constant", "cosine", "step"}
@@ -64,6 +69,7 @@ class TrainSettings:
     ema: float | None = None
     patience: int | None = None
     precision: str = "float32"
+    head_lr: float | None = None
 
     def __post_init__(self) -> None:
         def check(name: str, holds: bool, expected: str) -> None:
@@ -76,6 +82,8 @@ class TrainSettings:
 
         check("epochs", self.epochs >= 1, "at least 1")
         check("lr", 0 < self.lr < math.inf, "positive and finite")
+        head = self.head_lr
+        check("head_lr", head is None or 0 < head < math.inf, "positive and finite, or None")
         one_of("optimizer", "adam", "adamw", "sgd")
         check("weight_decay", 0 <= self.weight_decay < math.inf, "at least 0 and finite")
         check("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")
@@ -115,19 +123,36 @@ def learning_rate(settings: TrainSettings, step: int, steps_per_epoch: int) -> f
 
 
 def build_optimizer(
-    parameters: list[nn.Parameter], settings: TrainSettings
+    parameters: list[nn.Parameter], settings: TrainSettings, head: Collection[nn.Parameter] = ()
 ) -> torch.optim.Optimizer:
-    """The optimizer of the settings, fused into one kernel where there is one."""
+    """The optimizer of the settings, fused into one kernel where there is one.
+
+    Where the head has a learning rate of its own, its group says how many times the other it is.
+
+    Raises
+    ------
+    ValueError
+        If `settings` has a learning rate for a head and there is none.
+    """
+    groups: list[Any] = parameters
+    if settings.head_lr is not None:
+        of_head = {id(parameter) for parameter in head}
+        groups = [
+            {"params": [p for p in parameters if (id(p) in of_head) == mine], "times": times}
+            for mine, times in ((False, 1.0), (True, settings.head_lr / settings.lr))
+        ]
+        if not groups[1]["params"]:
+            raise ValueError(
+                f"head_lr must be None where no head is named, however: {settings.head_lr}"
+            )
 
     def build(fused: bool) -> torch.optim.Optimizer:
         lr, decay = float(settings.lr), float(settings.weight_decay)
         if settings.optimizer == "sgd":
             momentum = float(settings.momentum)
-            return torch.optim.SGD(
-                parameters, lr, momentum=momentum, weight_decay=decay, fused=fused
-            )
+            return torch.optim.SGD(groups, lr, momentum=momentum, weight_decay=decay, fused=fused)
         kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
-        return kind(parameters, lr, weight_decay=decay, fused=fused)
+        return kind(groups, lr, weight_decay=decay, fused=fused)
 
     try:
         return build(fused=True)

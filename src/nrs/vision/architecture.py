@@ -178,8 +178,10 @@ def _plain_pooling(model: nn.Module) -> Classifier:
 def _squeezenet(model: nn.Module) -> Classifier:
     """Its classifier is a convolution before the pooling: the head comes after one."""
     layer = model.get_submodule("classifier.1")
+    if not isinstance(layer, nn.Conv2d):  # One of ours is there already.
+        return _named(model, "classifier")
     return Classifier(
-        "classifier", layer.in_channels, layer.weight.device, layer.weight.dtype,  # type: ignore[arg-type]
+        "classifier", layer.in_channels, layer.weight.device, layer.weight.dtype,
         around=lambda head: nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), head),
     )  # fmt: skip
 

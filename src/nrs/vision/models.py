@@ -12,7 +12,7 @@ from nrs.vision._torchvision import timm, torchvision
 from nrs.vision.architecture import find_classifier, put_submodule
 from nrs.vision.cifar import cifar_network
 from nrs.vision.excite import replace_se
-from nrs.vision.head import add_head, seeded
+from nrs.vision.head import NRSHead, add_head, seeded
 from nrs.vision.pooling import BilinearPool, CompactBilinearPool, ISqrtCovPool
 
 HEADS = ("linear", "nrs", "bilinear", "compact", "isqrt")
@@ -132,6 +132,22 @@ class PooledClassifier(nn.Module):
         # Poolings of a low-precision map are float32.
         pooled = self.pool(self.trunk(x)).to(self.fc.weight.dtype)
         return self.fc(pooled)
+
+
+def head_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Weights of what reads the last feature map: pooling, NRS and classifier.
+
+    Examples
+    --------
+    >>> sum(p.numel() for p in head_parameters(cifar_network("resnet20")))
+    650
+    """
+    if isinstance(model, PooledClassifier):
+        heads: list[nn.Module] = [model.pool, model.fc]
+    else:
+        heads = [module for module in model.modules() if isinstance(module, NRSHead)]
+        heads = heads or [model.get_submodule(find_classifier(model).name)]
+    return [parameter for head in heads for parameter in head.parameters()]
 
 
 class _TimmTrunk(nn.Module):

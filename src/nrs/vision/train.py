@@ -22,7 +22,7 @@ from nrs.training.config import ConfigError, config_values, read_config
 from nrs.training.history import History
 from nrs.training.network import evaluate_network
 from nrs.vision.data import DataSettings, Parts, Preparation, read_data
-from nrs.vision.models import ModelSettings, build_model
+from nrs.vision.models import ModelSettings, build_model, head_parameters
 
 # The sections of a configuration file.
 PARTS = {
@@ -143,6 +143,7 @@ def run(
             group=group,
             folder=folder,
             fingerprint={"config": _identity(parts), "data": _sizes(data)},
+            head=() if parts["train"].head_lr is None else head_parameters(network),
             verbose=verbose,
         )
         metrics = evaluate_network(network, data.test, settings, group)
