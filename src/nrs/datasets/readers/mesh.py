@@ -148,14 +148,25 @@ def _mended_off(content: bytes, path: Path, max_faces: int) -> bytes:
             f"it declares {n_vertices:,} vertices and {n_faces:,} faces, more than {max_faces:,}",
         )  # fmt: skip
     after = body[counts.end() :]
-    lines = sum(1 for line in after.splitlines() if line.strip())
-    if (n_vertices + n_faces) * _LEAST_LINE > len(after) + _LEAST_LINE or lines < n_vertices:
+    lines = [line for line in after.splitlines() if line.strip()]
+    if not _is_whole(after, lines, n_vertices, n_faces):
         raise unreadable(
             path, "mesh (.off)",
             f"it declares {n_vertices:,} vertices and {n_faces:,} faces, but ends after "
-            f"{lines:,} lines",
+            f"{len(lines):,} lines",
         )  # fmt: skip
     return head + b"\n%d %d 0\n" % (n_vertices, n_faces) + after.lstrip()
+
+
+def _is_whole(text: bytes, lines: list[bytes], n_vertices: int, n_faces: int) -> bool:
+    """Whether there is a line for every vertex and face, the last of them not cut."""
+    needed = n_vertices + n_faces
+    if needed * _LEAST_LINE > len(text) + _LEAST_LINE or len(lines) < needed:
+        return False
+    if n_faces == 0:
+        return True
+    corners, *places = lines[needed - 1].split()
+    return not corners.isdigit() or len(places) >= int(corners)
 
 
 def _trimesh_load(content: bytes, kind: str, path: Path) -> Any:
