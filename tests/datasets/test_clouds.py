@@ -16,6 +16,7 @@ def test_text_of_commas_or_blanks(tmp_path):
     path = tmp_path / "a.xyz"
     path.write_text("0 1 2\n3 4 5\n6 7 8\n")
     assert read_cloud(path, 2).shape == (2, 3)
+    assert read_cloud(path, 2, whole=True).shape == (3, 3)
     with pytest.raises(DatasetFileError, match="a point has 3 numbers"):
         read_cloud(path, 2, normals=True)
 

@@ -159,6 +159,15 @@ def test_prediction_does_not_depend_on_the_order_of_points(place, tmp_path):
     assert a[0]["probability"] == pytest.approx(b[0]["probability"], abs=1e-5)
 
 
+def test_a_long_scan_is_judged_by_all_of_it(place, tmp_path):
+    points = np.random.default_rng(1).normal(size=(400, 3))
+    np.savetxt(tmp_path / "a.txt", points[points[:, 0].argsort()])
+    np.savetxt(tmp_path / "b.txt", points)
+    model = place / "out" / "model.safetensors"
+    a, b = (predict_file(model, tmp_path / n, pictures=None)[0]["top"] for n in ("a.txt", "b.txt"))
+    assert a == b
+
+
 def test_other_files_are_refused(tmp_path):
     write_model(tmp_path / "m.safetensors", {"w": torch.ones(1)}, {}, kind="table")
     with pytest.raises(ModelFileError, match="its kind is 'table'"):

@@ -45,9 +45,17 @@ class CloudFolder:
 
 
 def read_cloud(
-    path: str | os.PathLike[str], n: int = 1024, *, normals: bool = False, seed: int = 0
+    path: str | os.PathLike[str],
+    n: int = 1024,
+    *,
+    normals: bool = False,
+    seed: int = 0,
+    whole: bool = False,
 ) -> Clouds:
     """Read one cloud: a mesh is sampled, the first n points of a list of points are taken.
+
+    The first n cover the object in lists that are ordered for it, as ModelNet's texts are. Of a
+    scan they may be one end: take it `whole`, and n of it with `nrs.points.clouds.spread_points`.
 
     Parameters
     ----------
@@ -60,6 +68,8 @@ def read_cloud(
         Whether normals follow the coordinates; a list of points must have them then.
     seed : int
         Of the sampling of a mesh.
+    whole : bool
+        Whether all points of a list are given, however many.
 
     Returns
     -------
@@ -94,7 +104,7 @@ def read_cloud(
     channels = 6 if normals else 3
     if cloud.shape[1] < channels:
         raise unreadable(path, "cloud with normals", f"a point has {cloud.shape[1]} numbers")
-    return np.ascontiguousarray(cloud[:n, :channels])
+    return np.ascontiguousarray(cloud[: None if whole else n, :channels])
 
 
 def cloud_kind(path: Path) -> str:

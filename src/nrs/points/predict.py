@@ -11,7 +11,7 @@ import torch
 from nrs.datasets import read_cloud
 from nrs.datasets.clouds import TEXTS
 from nrs.datasets.readers.mesh import MESHES
-from nrs.points.clouds import unit_sphere
+from nrs.points.clouds import spread_points, unit_sphere
 from nrs.points.critical import critical_weights
 from nrs.points.encoder import PointEncoder
 from nrs.points.picture import draw_cloud
@@ -53,6 +53,8 @@ def predict_file(
 ) -> list[dict[str, Any]]:
     """Predict the class of a mesh or cloud, or of every one in a folder.
 
+    Of a list of more points than the model was trained on, so many are taken that cover it.
+
     Parameters
     ----------
     model : path
@@ -78,8 +80,9 @@ def predict_file(
     classes = header["classes"]
     rows = []
     for path in _files(Path(source)):
-        cloud = torch.from_numpy(read_cloud(path, header["points"], normals=encoder.normals))
-        cloud = unit_sphere(cloud)
+        n = header["points"]
+        whole = torch.from_numpy(read_cloud(path, n, normals=encoder.normals, whole=True))
+        cloud = unit_sphere(spread_points(whole, n))
         with torch.no_grad():
             probabilities = encoder(cloud.unsqueeze(0))[0].softmax(0)
         best = probabilities.topk(min(TOP, len(classes)))
