@@ -4,6 +4,7 @@ import json
 import tomllib
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -135,6 +136,38 @@ def test_the_command_trains_and_predicts(place, tmp_path, monkeypatch):
     done = runner.invoke(app, ["train", "points", "--config", "absent"])
     assert done.exit_code == 2
     assert "pointnet-nrs" in done.output
+
+
+def test_the_name_of_the_output_decides_its_format(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drawn = []
+    monkeypatch.setattr("nrs.points.predict.draw_cloud", lambda path, *_, **__: drawn.append(path))
+    (tmp_path / "chair.off").write_text(OFF)
+    start = ["predict", str(place / "out" / "model.safetensors"), "chair.off"]
+    columns = ["input", "picture", "label_1", "probability_1", "label_2", "probability_2"]
+    for name, read in (
+        ("out.csv", pd.read_csv),
+        ("out.csv.gz", pd.read_csv),
+        ("out.parquet", pd.read_parquet),
+        ("out.arrow", pd.read_feather),
+        ("out.jsonl", lambda path: pd.read_json(path, lines=True)),
+    ):
+        done = CliRunner().invoke(app, [*start, "-o", name, "-p"])
+        assert done.exit_code == 0, done.output
+        assert read(tmp_path / name).columns.tolist() == columns
+    for name in ("out.json", "out.json.gz"):
+        done = CliRunner().invoke(app, [*start, "-o", name, "--json"])
+        assert json.loads(done.output) == {"rows": 1, "wrote": name}
+        assert len(pd.read_json(tmp_path / name)["top"][0]) == 2
+    for arguments, message in (
+        (["-o", "out.xlsx"], "must end with .csv"),
+        (["--keep", "id"], "must stand with a model of tables"),
+        (["--interval", "0.9"], "must stand with a model of tables"),
+    ):
+        drawn.clear()
+        done = CliRunner().invoke(app, [*start, *arguments])
+        assert (done.exit_code, message in done.output) == (2, True), done.output
+        assert not drawn
 
 
 def test_a_folder_is_predicted_file_by_file(place, tmp_path):
