@@ -21,6 +21,25 @@ def test_text_of_commas_or_blanks(tmp_path):
         read_cloud(path, 2, normals=True)
 
 
+def test_coordinates_of_a_map_keep_the_shape(tmp_path):
+    far = np.array([500_000.0, 5_500_000.0, 120.0])
+    points = np.random.default_rng(0).uniform(size=(40, 3))
+    np.savetxt(tmp_path / "near.txt", points, fmt="%.6f")
+    np.savetxt(tmp_path / "far.txt", points + far, fmt="%.6f")
+    near, found = (read_cloud(tmp_path / name) for name in ("near.txt", "far.txt"))
+    np.testing.assert_allclose(found - found.mean(0), near - near.mean(0), atol=1e-5)
+    np.testing.assert_array_equal(near, points.round(6).astype(np.float32))
+    x, y, z = far
+    off = f"OFF3 1 0\n{x} {y} {z}\n{x + 1} {y} {z}\n{x} {y + 1} {z}\n3 0 1 2\n"
+    (tmp_path / "far.off").write_text(off)
+    (tmp_path / "near.off").write_text(OFF.format(1))
+    near, found = (read_cloud(tmp_path / name, 50) for name in ("near.off", "far.off"))
+    np.testing.assert_allclose(found - found.mean(0), near - near.mean(0), atol=1e-5)
+    # A point alone stays where it is.
+    (tmp_path / "one.txt").write_text("7 8 9\n")
+    assert read_cloud(tmp_path / "one.txt").tolist() == [[7, 8, 9]]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -16,7 +16,7 @@ from nrs.datasets.errors import DatasetFileError
 from nrs.datasets.readers.hdf5 import read_hdf5
 from nrs.datasets.readers.mesh import MAX_MESH_BYTES, MESHES, read_mesh
 from nrs.datasets.readers.rows import unreadable
-from nrs.datasets.surface import sample_surface
+from nrs.datasets.surface import sample_surface, to_float32
 
 TEXTS = (".txt", ".xyz", ".csv", ".pts")
 HDF5 = (".h5", ".hdf5")
@@ -56,6 +56,8 @@ def read_cloud(
 
     The first n cover the object in lists that are ordered for it, as ModelNet's texts are. Of a
     scan they may be one end: take it `whole`, and n of it with `nrs.points.clouds.spread_points`.
+    A cloud farther from the origin than 1,000 times its extent, as in coordinates of a map, is
+    moved to the origin, since float32 would lose its shape.
 
     Parameters
     ----------
@@ -98,13 +100,13 @@ def read_cloud(
         mesh = read_mesh(path, points_only=kind == ".ply")
         if len(mesh.faces):
             return sample_surface(mesh, n, normals=normals, seed=seed)
-        cloud = mesh.vertices.astype(np.float32)
+        cloud = mesh.vertices
     else:
         cloud = _read_text(path)
     channels = 6 if normals else 3
     if cloud.shape[1] < channels:
         raise unreadable(path, "cloud with normals", f"a point has {cloud.shape[1]} numbers")
-    return np.ascontiguousarray(cloud[: None if whole else n, :channels])
+    return np.ascontiguousarray(to_float32(cloud)[: None if whole else n, :channels])
 
 
 def cloud_kind(path: Path) -> str:
@@ -238,7 +240,7 @@ def _hdf5_folder(folder: Path, files: list[Path], n: int, normals: bool) -> Clou
     return CloudFolder(X["train"], y["train"], X["test"], y["test"], classes)
 
 
-def _read_text(path: Path) -> Clouds:
+def _read_text(path: Path) -> NDArray[np.float64]:
     try:
         with open_stream(path, max_bytes=MAX_MESH_BYTES) as file:
             text = file.read().decode("utf-8-sig")
@@ -254,4 +256,4 @@ def _read_text(path: Path) -> Clouds:
         raise unreadable(path, "text cloud", f"a point has {cloud.shape[1]} numbers, not 3 or 6")
     if not np.isfinite(cloud).all():
         raise unreadable(path, "text cloud", "a number is NaN or infinite")
-    return cloud.astype(np.float32)
+    return cloud
