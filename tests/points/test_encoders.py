@@ -8,6 +8,7 @@ from torch import nn
 
 from nrs.core import NRS, count, count_parameters, fold
 from nrs.points import DGCNN, RSCNN, PointConv, PointHead, PointNet, PointNet2, add_head
+from nrs.training.precision import probe_bf16
 
 ENCODERS = [PointNet, PointNet2, DGCNN, PointConv, RSCNN]
 COUNTS = {
@@ -76,6 +77,19 @@ def test_every_model_answers_the_same_questions(kind, normals):
     model.reset_classifier(7)
     assert model.num_classes == 7
     assert model(x).shape == (3, 7)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_every_model_trains_in_bfloat16(kind):
+    if not probe_bf16():
+        pytest.skip("this CPU has no working bfloat16 products")
+    model = small(kind, subspace=dict(n_mul=1, n_per=32)).bfloat16()
+    scores = model(cloud(model, 4).bfloat16())
+    assert scores.dtype == torch.bfloat16
+    loss = scores.square().mean()
+    loss = loss + model.auxiliary_loss() if kind is PointNet else loss
+    loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
 
 
 @settings(max_examples=6)
