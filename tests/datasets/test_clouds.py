@@ -1,5 +1,7 @@
 """Clouds from text, and folders in the forms in which ModelNet is published."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,15 @@ def test_a_folder_of_meshes(tmp_path):
     assert seen[-1] == (10, 10)
     again = read_cloud_folder(tmp_path, 16, normals=True)
     assert np.array_equal(again.X_test, found.X_test)
+
+
+def test_packed_meshes_of_a_folder_are_read_too(tmp_path):
+    for part in ("train", "test"):
+        (tmp_path / "table" / part).mkdir(parents=True)
+        path = tmp_path / "table" / part / "table_0001.off.gz"
+        path.write_bytes(gzip.compress(OFF.format(1).encode()))
+        (tmp_path / "table" / part / "._table_0001.off.gz").write_bytes(b"left behind")
+    assert read_cloud_folder(tmp_path, 8).X_train.shape == (1, 8, 3)
 
 
 def test_a_folder_of_texts_with_lists(tmp_path):

@@ -1,7 +1,9 @@
 """From a configuration file to a model file to a prediction with its picture."""
 
+import gzip
 import json
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -181,6 +183,24 @@ def test_a_folder_is_predicted_file_by_file(place, tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match="it has none"):
         predict_file(model, tmp_path / "none")
+
+
+def test_every_file_of_a_folder_has_its_picture(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("nrs.points.predict.draw_cloud", lambda *_, **__: None)
+    for name in ("chair.off", "chair.v1.off", "chair.v2.off"):
+        (tmp_path / name).write_text(OFF)
+    (tmp_path / "chair.off.gz").write_bytes(gzip.compress(OFF.encode()))
+    (tmp_path / "chair.txt").write_text("0 0 0\n1 1 1\n0 1 0\n")
+    (tmp_path / "._chair.off").write_text("what an archive left behind")
+    rows = predict_file(place / "out" / "model.safetensors", tmp_path, pictures="drawn")
+    found = {Path(row["input"]).name: Path(row["picture"]).name for row in rows}
+    assert found == {
+        "chair.off": "chair-critical.png",
+        "chair.off.gz": "chair-critical-2.png",
+        "chair.txt": "chair-critical-3.png",
+        "chair.v1.off": "chair.v1-critical.png",
+        "chair.v2.off": "chair.v2-critical.png",
+    }
 
 
 def test_prediction_does_not_depend_on_the_order_of_points(place, tmp_path):

@@ -111,14 +111,37 @@ def read_cloud(
 
 def cloud_kind(path: Path) -> str:
     """The ending that tells a cloud's format, without that of a compression."""
-    endings = [ending.lower() for ending in path.suffixes]
-    if endings and endings[-1] in (".gz", ".bz2", ".xz"):
-        endings.pop()
-    if not endings or endings[-1] not in (*MESHES, *TEXTS):
+    kind = _endings(path)[0]
+    if kind not in (*MESHES, *TEXTS):
         raise ValueError(
             f"a mesh or cloud must be a file {', '.join((*MESHES, *TEXTS))}, however: {path.name!r}"
         )
-    return endings[-1]
+    return kind
+
+
+def is_cloud(path: Path) -> bool:
+    """Whether a file of a folder is one that `read_cloud` reads, by its name; not a hidden one.
+
+    >>> [is_cloud(Path(name)) for name in ("a.off", "a.OFF.gz", "a.png", "._a.off")]
+    [True, True, False, False]
+    """
+    return _endings(path)[0] in (*MESHES, *TEXTS) and not path.name.startswith(".")
+
+
+def cloud_name(path: Path) -> str:
+    """The name of a file without the endings of its format and compression.
+
+    >>> cloud_name(Path("shapes/chair.v1.off.gz"))
+    'chair.v1'
+    """
+    kind, packed = _endings(path)
+    return path.name[: len(path.name) - len(kind + packed)]
+
+
+def _endings(path: Path) -> tuple[str, str]:
+    """The endings of a format and of a compression, in small letters; "" for none."""
+    packed = path.suffix.lower() if path.suffix.lower() in (".gz", ".bz2", ".xz") else ""
+    return Path(path.name[: len(path.name) - len(packed)]).suffix.lower(), packed
 
 
 def read_cloud_folder(
@@ -190,7 +213,7 @@ def _sorted_files(folder: Path) -> _Files:
     found: _Files = {"train": [], "test": []}
     for part, entries in found.items():
         for path in sorted(folder.glob(f"*/{part}/*")):
-            if path.suffix.lower() in (*MESHES, *TEXTS) and not path.name.startswith("."):
+            if is_cloud(path):
                 entries.append((path.parent.parent.name, path))
     return found
 
