@@ -23,6 +23,21 @@ def test_text_of_commas_or_blanks(tmp_path):
         read_cloud(path, 2, normals=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("a.csv", "x,y,z\n"),
+        ("a.txt", "\ufeff# of a scanner\n# 2 points\nX Y Z\n"),
+        ("a.xyz", '"x" "y" "z"\r\n'),
+        ("a.pts", "2\n"),
+        ("a.pts", ""),
+    ],
+)
+def test_a_line_of_names_or_a_count_is_passed_over(tmp_path, name, header):
+    (tmp_path / name).write_bytes(f"{header}0 1 2\n3 4 5\n".encode())
+    assert read_cloud(tmp_path / name).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_coordinates_of_a_map_keep_the_shape(tmp_path):
     far = np.array([500_000.0, 5_500_000.0, 120.0])
     points = np.random.default_rng(0).uniform(size=(40, 3))
@@ -49,6 +64,9 @@ def test_coordinates_of_a_map_keep_the_shape(tmp_path):
         ("1 2\n", "2 numbers"),
         ("a b c\n", "must be a text cloud"),
         ("1 2 3\n4 5\n", "must be a text cloud"),
+        ("1 2 3\n4 5\n", "changed from 3 to 2 at row 2; remove it"),
+        ("2\n1 2 3\n4 5 6\n", "must be a text cloud"),
+        ("1 2 3\nx y z\n", "could not convert string 'x'"),
         ("1 2 inf\n", "NaN or infinite"),
     ],
 )

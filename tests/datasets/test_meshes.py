@@ -17,7 +17,7 @@ AREA = 1.5 + np.sqrt(3) / 2
 
 def write(folder, name, text):
     path = folder / name
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -31,6 +31,8 @@ def write(folder, name, text):
         "OFF\r\n4 4 0\r\n",
         "# made by hand\nOFF\n# counts\n4 4 0\n",
         "OFF\n\n4 4 0\n\n",
+        "off\n4 4 0\n",
+        "\ufeffOFF\n4 4 0\n",
     ],
 )
 def test_every_way_to_write_the_header_of_an_off_file(tmp_path, header):
@@ -79,6 +81,27 @@ def test_obj_and_ply(tmp_path):
     assert read_cloud(path, 3).shape == (3, 3)
     with pytest.raises(DatasetFileError, match="no faces"):
         read_mesh(path)
+
+
+@pytest.mark.parametrize("form", ["ascii", "binary_little_endian"])
+def test_normals_of_a_cloud_of_points_are_those_that_are_stored(tmp_path, form):
+    names = "".join(f"property float {name}\n" for name in ("x", "y", "z", "nx", "ny", "nz"))
+    points = np.random.default_rng(0).normal(size=(5, 6)).astype("<f4")
+    path = tmp_path / "points.ply"
+
+    def store(rows):
+        head = f"ply\nformat {form} 1.0\nelement vertex {len(rows)}\n{names}end_header\n".encode()
+        text = "\n".join(" ".join(map(repr, row.tolist())) for row in rows).encode()
+        path.write_bytes(head + (text if form == "ascii" else rows.tobytes()))
+
+    store(points)
+    np.testing.assert_array_equal(read_cloud(path, normals=True), points)
+    np.testing.assert_array_equal(read_cloud(path), points[:, :3])
+    points[2, 4] = np.nan
+    store(points)
+    assert read_cloud(path).shape == (5, 3)
+    with pytest.raises(DatasetFileError, match="NaN or infinite"):
+        read_cloud(path, normals=True)
 
 
 @pytest.mark.parametrize(

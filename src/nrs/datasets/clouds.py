@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,8 @@ def read_cloud(
     ----------
     path : path
         An .off, .obj or .ply mesh; a .ply of points; a .txt, .xyz, .csv or .pts file of three or
-        six numbers a line, apart by commas or blanks; plain or compressed.
+        six numbers a line, apart by commas or blanks, maybe below a line of names or, in a .pts
+        file, of their count; plain or compressed.
     n : int
         How many points; all of a list that has fewer.
     normals : bool
@@ -101,11 +103,15 @@ def read_cloud(
         if len(mesh.faces):
             return sample_surface(mesh, n, normals=normals, seed=seed)
         cloud = mesh.vertices
+        if normals and mesh.vertex_normals is not None:
+            cloud = np.concatenate([cloud, mesh.vertex_normals], axis=1)
     else:
-        cloud = _read_text(path)
+        cloud = _read_text(path, kind)
     channels = 6 if normals else 3
     if cloud.shape[1] < channels:
         raise unreadable(path, "cloud with normals", f"a point has {cloud.shape[1]} numbers")
+    if not np.isfinite(cloud).all():
+        raise unreadable(path, "cloud", "a number is NaN or infinite")
     return np.ascontiguousarray(to_float32(cloud)[: None if whole else n, :channels])
 
 
@@ -263,20 +269,39 @@ def _hdf5_folder(folder: Path, files: list[Path], n: int, normals: bool) -> Clou
     return CloudFolder(X["train"], y["train"], X["test"], y["test"], classes)
 
 
-def _read_text(path: Path) -> NDArray[np.float64]:
+def _read_text(path: Path, kind: str) -> NDArray[np.float64]:
     try:
         with open_stream(path, max_bytes=MAX_MESH_BYTES) as file:
             text = file.read().decode("utf-8-sig")
     except ValueError as error:  # damaged archives, bytes that are no text
         raise unreadable(path, "text cloud", error) from None
+    text = _without_header(text.replace(",", " "), counts=kind == ".pts")
+    if not text.strip():
+        raise unreadable(path, "text cloud", "it is empty")
     try:
-        cloud = np.loadtxt(io.StringIO(text.replace(",", " ")), dtype=np.float64, ndmin=2)
+        cloud = np.loadtxt(io.StringIO(text), dtype=np.float64, ndmin=2)
     except ValueError as error:
-        raise unreadable(path, "text cloud", error) from None
+        # What follows is advice for those who call numpy.
+        raise unreadable(path, "text cloud", str(error).partition(";")[0]) from None
     if cloud.size == 0:
         raise unreadable(path, "text cloud", "it is empty")
     if cloud.shape[1] < 3:
         raise unreadable(path, "text cloud", f"a point has {cloud.shape[1]} numbers, not 3 or 6")
-    if not np.isfinite(cloud).all():
-        raise unreadable(path, "text cloud", "a number is NaN or infinite")
     return cloud
+
+
+def _without_header(text: str, *, counts: bool) -> str:
+    """Leave out a first line without any number, or with the number of points alone."""
+    text = re.sub(r"\A(?:\s*#[^\n]*\n)*\s*", "", text)
+    first, _, rest = text.partition("\n")
+    words = first.split()
+    is_count = counts and len(words) == 1 and words[0].isdigit()
+    return text if any(map(_is_number, words)) and not is_count else rest
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
