@@ -1,5 +1,7 @@
 """Clouds from text, and folders in the forms in which ModelNet is published."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -16,8 +18,43 @@ def test_text_of_commas_or_blanks(tmp_path):
     path = tmp_path / "a.xyz"
     path.write_text("0 1 2\n3 4 5\n6 7 8\n")
     assert read_cloud(path, 2).shape == (2, 3)
+    assert read_cloud(path, 2, whole=True).shape == (3, 3)
     with pytest.raises(DatasetFileError, match="a point has 3 numbers"):
         read_cloud(path, 2, normals=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("a.csv", "x,y,z\n"),
+        ("a.txt", "\ufeff# of a scanner\n# 2 points\nX Y Z\n"),
+        ("a.xyz", '"x" "y" "z"\r\n'),
+        ("a.pts", "2\n"),
+        ("a.pts", ""),
+    ],
+)
+def test_a_line_of_names_or_a_count_is_passed_over(tmp_path, name, header):
+    (tmp_path / name).write_bytes(f"{header}0 1 2\n3 4 5\n".encode())
+    assert read_cloud(tmp_path / name).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_coordinates_of_a_map_keep_the_shape(tmp_path):
+    far = np.array([500_000.0, 5_500_000.0, 120.0])
+    points = np.random.default_rng(0).uniform(size=(40, 3))
+    np.savetxt(tmp_path / "near.txt", points, fmt="%.6f")
+    np.savetxt(tmp_path / "far.txt", points + far, fmt="%.6f")
+    near, found = (read_cloud(tmp_path / name) for name in ("near.txt", "far.txt"))
+    np.testing.assert_allclose(found - found.mean(0), near - near.mean(0), atol=1e-5)
+    np.testing.assert_array_equal(near, points.round(6).astype(np.float32))
+    x, y, z = far
+    off = f"OFF3 1 0\n{x} {y} {z}\n{x + 1} {y} {z}\n{x} {y + 1} {z}\n3 0 1 2\n"
+    (tmp_path / "far.off").write_text(off)
+    (tmp_path / "near.off").write_text(OFF.format(1))
+    near, found = (read_cloud(tmp_path / name, 50) for name in ("near.off", "far.off"))
+    np.testing.assert_allclose(found - found.mean(0), near - near.mean(0), atol=1e-5)
+    # A point alone stays where it is.
+    (tmp_path / "one.txt").write_text("7 8 9\n")
+    assert read_cloud(tmp_path / "one.txt").tolist() == [[7, 8, 9]]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +64,9 @@ def test_text_of_commas_or_blanks(tmp_path):
         ("1 2\n", "2 numbers"),
         ("a b c\n", "must be a text cloud"),
         ("1 2 3\n4 5\n", "must be a text cloud"),
+        ("1 2 3\n4 5\n", "changed from 3 to 2 at row 2; remove it"),
+        ("2\n1 2 3\n4 5 6\n", "must be a text cloud"),
+        ("1 2 3\nx y z\n", "could not convert string 'x'"),
         ("1 2 inf\n", "NaN or infinite"),
     ],
 )
@@ -62,6 +102,15 @@ def test_a_folder_of_meshes(tmp_path):
     assert seen[-1] == (10, 10)
     again = read_cloud_folder(tmp_path, 16, normals=True)
     assert np.array_equal(again.X_test, found.X_test)
+
+
+def test_packed_meshes_of_a_folder_are_read_too(tmp_path):
+    for part in ("train", "test"):
+        (tmp_path / "table" / part).mkdir(parents=True)
+        path = tmp_path / "table" / part / "table_0001.off.gz"
+        path.write_bytes(gzip.compress(OFF.format(1).encode()))
+        (tmp_path / "table" / part / "._table_0001.off.gz").write_bytes(b"left behind")
+    assert read_cloud_folder(tmp_path, 8).X_train.shape == (1, 8, 3)
 
 
 def test_a_folder_of_texts_with_lists(tmp_path):

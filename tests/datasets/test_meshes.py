@@ -17,7 +17,7 @@ AREA = 1.5 + np.sqrt(3) / 2
 
 def write(folder, name, text):
     path = folder / name
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -31,6 +31,8 @@ def write(folder, name, text):
         "OFF\r\n4 4 0\r\n",
         "# made by hand\nOFF\n# counts\n4 4 0\n",
         "OFF\n\n4 4 0\n\n",
+        "off\n4 4 0\n",
+        "\ufeffOFF\n4 4 0\n",
     ],
 )
 def test_every_way_to_write_the_header_of_an_off_file(tmp_path, header):
@@ -53,6 +55,17 @@ def test_colours_and_compression_do_not_disturb(tmp_path):
     assert read_mesh(path).areas().sum() == pytest.approx(AREA)
 
 
+@pytest.mark.parametrize("kept", [0.3, 0.7, 0.9, 0.999])
+def test_a_cut_mesh_is_refused_wherever_it_ends(tmp_path, kept):
+    corners = "".join(f"{i * 0.37:.4f} {i % 7} {i % 3}\n" for i in range(300))
+    faces = "".join(f"3 {i} {i + 1} {i + 2}\n" for i in range(298))
+    whole = f"OFF\n300 298 0\n{corners}{faces}"
+    assert len(read_mesh(write(tmp_path, "whole.off", whole.strip())).faces) == 298
+    path = write(tmp_path, "cut.off", whole[: int(kept * len(whole)) - 4])
+    with pytest.raises(DatasetFileError, match="300 vertices and 298 faces, but ends after"):
+        read_mesh(path)
+
+
 def test_obj_and_ply(tmp_path):
     obj = "".join(f"v {line}\n" for line in TETRAHEDRON.splitlines())
     obj += "f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
@@ -70,6 +83,27 @@ def test_obj_and_ply(tmp_path):
         read_mesh(path)
 
 
+@pytest.mark.parametrize("form", ["ascii", "binary_little_endian"])
+def test_normals_of_a_cloud_of_points_are_those_that_are_stored(tmp_path, form):
+    names = "".join(f"property float {name}\n" for name in ("x", "y", "z", "nx", "ny", "nz"))
+    points = np.random.default_rng(0).normal(size=(5, 6)).astype("<f4")
+    path = tmp_path / "points.ply"
+
+    def store(rows):
+        head = f"ply\nformat {form} 1.0\nelement vertex {len(rows)}\n{names}end_header\n".encode()
+        text = "\n".join(" ".join(map(repr, row.tolist())) for row in rows).encode()
+        path.write_bytes(head + (text if form == "ascii" else rows.tobytes()))
+
+    store(points)
+    np.testing.assert_array_equal(read_cloud(path, normals=True), points)
+    np.testing.assert_array_equal(read_cloud(path), points[:, :3])
+    points[2, 4] = np.nan
+    store(points)
+    assert read_cloud(path).shape == (5, 3)
+    with pytest.raises(DatasetFileError, match="NaN or infinite"):
+        read_cloud(path, normals=True)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -79,6 +113,8 @@ def test_obj_and_ply(tmp_path):
         ("short.off", "OFF\n", "numbers of vertices and faces are missing"),
         ("cut.off", "OFF\n4 4 0\n0 0 0\n1 0 0\n", "but ends after 2 lines"),
         ("half.off", f"OFF\n4 4 0\n{TETRAHEDRON}3 0 2 1\n", "4 vertices and 4 faces"),
+        ("face.off", "OFF\n3 2 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n", "but ends after 4 lines"),
+        ("corner.off", f"OFF\n4 4 0\n{TETRAHEDRON}{FACES[:-3]}", "but ends after 8 lines"),
         ("huge.off", "OFF\n900000000 900000000 0\n0 0 0\n", "more than 20,000,000"),
         ("letters.off", f"OFF\n4 4 0\n{TETRAHEDRON.replace('1', 'x')}{FACES}", "must be a mesh"),
         ("nan.off", f"OFF\n4 4 0\n{TETRAHEDRON.replace('1', 'nan')}{FACES}", "NaN or infinite"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nrs.datasets import DatasetFileError, save_npz
 from nrs.points import Augmentation, CloudSamples, unit_sphere
 from nrs.points.augment import random_drop, random_rotation, rotate
-from nrs.points.clouds import choose_points
+from nrs.points.clouds import choose_points, spread_points
 from nrs.points.sources import MODELNET10, MODELNET40, load_clouds
 
 
@@ -49,6 +49,20 @@ def test_points_are_chosen_without_repeats_as_far_as_possible(points, n, random)
     assert len(set(found[:, 0].tolist())) == min(n, points)
     if not random:
         assert torch.equal(found[: min(n, points)], x[:n])
+
+
+@pytest.mark.parametrize("most", [1000, 50])
+def test_spread_points_cover_a_cloud_in_any_order(most):
+    x = cloud(200, 6)
+    found = spread_points(x, 20, most=most)
+    assert found.shape == (20, 6)
+    # Rows of the cloud, normals with them.
+    assert (found.unsqueeze(1) == x).all(-1).any(1).all()
+    assert torch.equal(found, spread_points(x[torch.randperm(200)], 20, most=most))
+    covered = torch.cdist(x[:, :3], found[:, :3]).amin(1).max()
+    assert covered < torch.cdist(x[:, :3], x[:20, :3]).amin(1).max()
+    assert torch.equal(spread_points(x, 200), x)
+    assert len(spread_points(x * 1e-30, 20)) == len(spread_points(x * 1e30, 20)) == 20
 
 
 def test_each_augmentation_does_its_part():

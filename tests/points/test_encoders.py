@@ -8,6 +8,8 @@ from torch import nn
 
 from nrs.core import NRS, count, count_parameters, fold
 from nrs.points import DGCNN, RSCNN, PointConv, PointHead, PointNet, PointNet2, add_head
+from nrs.points.train import network_loss
+from nrs.training.precision import probe_bf16
 
 ENCODERS = [PointNet, PointNet2, DGCNN, PointConv, RSCNN]
 COUNTS = {
@@ -76,6 +78,19 @@ def test_every_model_answers_the_same_questions(kind, normals):
     model.reset_classifier(7)
     assert model.num_classes == 7
     assert model(x).shape == (3, 7)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_every_model_trains_in_bfloat16(kind):
+    if not probe_bf16():
+        pytest.skip("this CPU has no working bfloat16 products")
+    model = small(kind, subspace=dict(n_mul=1, n_per=32)).bfloat16()
+    scores = model(cloud(model, 4).bfloat16())
+    assert scores.dtype == torch.bfloat16
+    loss = scores.square().mean()
+    loss = loss + model.auxiliary_loss() if kind is PointNet else loss
+    loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
 
 
 @settings(max_examples=6)
@@ -205,11 +220,61 @@ def test_a_head_for_any_encoder():
     assert model.forward_features(torch.randn(4, 20, 3)).shape == (4, 3)
     model.reset_classifier(2)
     assert model.eval()(torch.randn(1, 20, 3)).shape == (1, 2)
-    own = add_head(small(PointNet), 6)
+    plain = small(PointNet)
+    own = add_head(plain, 6)
     assert own.head.subspace.n_per == 32
+    # No weights of the old head stay behind.
+    assert own is plain
+    assert count_parameters(own) == count_parameters(PointNet(6, dict(n_per=32)))
+    assert own.num_classes == 6
+    again = add_head(model, 3, subspace=dict(n_per=3))
+    assert (again is model, again.num_classes) == (True, 3)
     assert own.eval()(torch.randn(1, 20, 3)).shape == (1, 6)
     with pytest.raises(ValueError, match="pass num_features"):
         add_head(Mean(), 5)
+
+
+@pytest.mark.parametrize(("width", "n_per"), [(1024, 32), (1000, 25), (100, 25), (7, 7)])
+def test_a_head_fits_any_width_device_and_dtype(width, n_per):
+    class Encoder(nn.Module):
+        num_features = width
+
+        def __init__(self):
+            super().__init__()
+            self.register_parameter("step", nn.Parameter(torch.zeros(1).long(), False))
+            self.layer = nn.Linear(3, width)
+
+        def forward(self, x):
+            return self.layer(x).amax(1)
+
+    model = add_head(Encoder().double(), 10)
+    assert model.head.subspace.n_per == n_per
+    assert model(torch.randn(4, 20, 3).double()).dtype == torch.float64
+    assert not hasattr(model, "auxiliary_loss")
+    empty = add_head(Encoder().to("meta"), 10)
+    assert all(p.is_meta for p in empty.parameters())
+
+
+def test_a_head_keeps_the_penalty_of_its_encoder():
+    class Wrapped(nn.Module):
+        num_features = 1024
+
+        def __init__(self):
+            super().__init__()
+            self.inner = small(PointNet)
+            self.auxiliary_loss = self.inner.auxiliary_loss
+
+        def forward(self, x):
+            return self.inner.forward_features(x)
+
+    model = add_head(Wrapped(), 10)
+    loss = network_loss(model, 0.0)
+    labels = torch.tensor([0, 1])
+    value = loss(model, cloud(model.encoder.inner), labels)
+    with torch.no_grad():
+        assert model.auxiliary_loss() == model.encoder.inner.auxiliary_loss() > 0
+    value.backward()
+    assert model.encoder.inner.feature_transform.matrix.bias.grad.abs().sum() > 0
 
 
 def test_a_subspace_that_is_no_mapping_is_refused():

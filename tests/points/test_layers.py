@@ -112,6 +112,10 @@ def test_lower_precision_trains():
         lowered.sum().backward()
         assert layer.weight.grad.isfinite().all()
         torch.testing.assert_close(lowered, exact, rtol=0.1, atol=0.1)
+        inputs[0] = inputs[0].bfloat16()
+        lowest = layer.bfloat16()(*inputs)
+        lowest.sum().backward()
+        torch.testing.assert_close(lowest.float(), exact, rtol=0.1, atol=0.1)
 
 
 def test_one_row_has_no_statistics():

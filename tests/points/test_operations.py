@@ -140,6 +140,28 @@ def test_far_off_clouds_keep_their_neighbours():
     torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
 
 
+def test_lower_precision_loses_no_neighbours():
+    x = torch.rand(2, 300, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    expected = knn(x, 8), ball_query(x, 8, 0.3, x), density(x, 0.1), squared_distances(x, x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = knn(x, 8), ball_query(x, 8, 0.3, x), density(x, 0.1), squared_distances(x, x)
+    for a, b in zip(found, expected, strict=True):
+        assert torch.equal(a, b)
+    # Half numbers are those they are: the nearest of each is itself.
+    half = x.bfloat16()
+    own = gather_points(half, knn(half, 2))
+    assert torch.equal(own[:, :, 0], half)
+    assert torch.equal(knn(half, 2), knn(half.float(), 2))
+    assert torch.equal(ball_query(half, 8, 0.3, half), ball_query(half.float(), 8, 0.3, half))
+    torch.testing.assert_close(density(half, 0.1), density(half.float(), 0.1).bfloat16())
+
+
+def test_clouds_without_data_have_shapes():
+    x = torch.empty(2, 50, 3, device="meta")
+    assert knn(x, 5).shape == ball_query(x, 5, 0.2, x).shape == (2, 50, 5)
+    assert density(x, 0.2).shape == (2, 50)
+
+
 def test_memory_of_knn_is_bounded_by_the_chunk(monkeypatch):
     from nrs.points import neighbours
 

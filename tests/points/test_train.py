@@ -1,9 +1,12 @@
 """From a configuration file to a model file to a prediction with its picture."""
 
+import gzip
 import json
 import tomllib
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -137,6 +140,38 @@ def test_the_command_trains_and_predicts(place, tmp_path, monkeypatch):
     assert "pointnet-nrs" in done.output
 
 
+def test_the_name_of_the_output_decides_its_format(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drawn = []
+    monkeypatch.setattr("nrs.points.predict.draw_cloud", lambda path, *_, **__: drawn.append(path))
+    (tmp_path / "chair.off").write_text(OFF)
+    start = ["predict", str(place / "out" / "model.safetensors"), "chair.off"]
+    columns = ["input", "picture", "label_1", "probability_1", "label_2", "probability_2"]
+    for name, read in (
+        ("out.csv", pd.read_csv),
+        ("out.csv.gz", pd.read_csv),
+        ("out.parquet", pd.read_parquet),
+        ("out.arrow", pd.read_feather),
+        ("out.jsonl", lambda path: pd.read_json(path, lines=True)),
+    ):
+        done = CliRunner().invoke(app, [*start, "-o", name, "-p"])
+        assert done.exit_code == 0, done.output
+        assert read(tmp_path / name).columns.tolist() == columns
+    for name in ("out.json", "out.json.gz"):
+        done = CliRunner().invoke(app, [*start, "-o", name, "--json"])
+        assert json.loads(done.output) == {"rows": 1, "wrote": name}
+        assert len(pd.read_json(tmp_path / name)["top"][0]) == 2
+    for arguments, message in (
+        (["-o", "out.xlsx"], "must end with .csv"),
+        (["--keep", "id"], "must stand with a model of tables"),
+        (["--interval", "0.9"], "must stand with a model of tables"),
+    ):
+        drawn.clear()
+        done = CliRunner().invoke(app, [*start, *arguments])
+        assert (done.exit_code, message in done.output) == (2, True), done.output
+        assert not drawn
+
+
 def test_a_folder_is_predicted_file_by_file(place, tmp_path):
     (tmp_path / "clouds").mkdir()
     for i in range(2):
@@ -150,6 +185,24 @@ def test_a_folder_is_predicted_file_by_file(place, tmp_path):
         predict_file(model, tmp_path / "none")
 
 
+def test_every_file_of_a_folder_has_its_picture(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("nrs.points.predict.draw_cloud", lambda *_, **__: None)
+    for name in ("chair.off", "chair.v1.off", "chair.v2.off"):
+        (tmp_path / name).write_text(OFF)
+    (tmp_path / "chair.off.gz").write_bytes(gzip.compress(OFF.encode()))
+    (tmp_path / "chair.txt").write_text("0 0 0\n1 1 1\n0 1 0\n")
+    (tmp_path / "._chair.off").write_text("what an archive left behind")
+    rows = predict_file(place / "out" / "model.safetensors", tmp_path, pictures="drawn")
+    found = {Path(row["input"]).name: Path(row["picture"]).name for row in rows}
+    assert found == {
+        "chair.off": "chair-critical.png",
+        "chair.off.gz": "chair-critical-2.png",
+        "chair.txt": "chair-critical-3.png",
+        "chair.v1.off": "chair.v1-critical.png",
+        "chair.v2.off": "chair.v2-critical.png",
+    }
+
+
 def test_prediction_does_not_depend_on_the_order_of_points(place, tmp_path):
     points = np.random.default_rng(1).normal(size=(32, 3))
     np.savetxt(tmp_path / "a.txt", points)
@@ -157,6 +210,15 @@ def test_prediction_does_not_depend_on_the_order_of_points(place, tmp_path):
     model = place / "out" / "model.safetensors"
     a, b = (predict_file(model, tmp_path / n, pictures=None)[0]["top"] for n in ("a.txt", "b.txt"))
     assert a[0]["probability"] == pytest.approx(b[0]["probability"], abs=1e-5)
+
+
+def test_a_long_scan_is_judged_by_all_of_it(place, tmp_path):
+    points = np.random.default_rng(1).normal(size=(400, 3))
+    np.savetxt(tmp_path / "a.txt", points[points[:, 0].argsort()])
+    np.savetxt(tmp_path / "b.txt", points)
+    model = place / "out" / "model.safetensors"
+    a, b = (predict_file(model, tmp_path / n, pictures=None)[0]["top"] for n in ("a.txt", "b.txt"))
+    assert a == b
 
 
 def test_other_files_are_refused(tmp_path):

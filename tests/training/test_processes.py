@@ -95,3 +95,13 @@ def test_a_wrong_environment_is_told(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="start several processes with torchrun"), processes():
         pass
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("cuda", "torch finds no GPU"), ("cuda:1", "torch finds no GPU"), ("gpu", "torch knows")],
+)
+def test_a_device_that_is_not_there_is_told(monkeypatch, device, message):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ValueError, match=message), processes(device):
+        pass

@@ -52,6 +52,23 @@ def test_preparation_by_hand():
     assert padded.shape == (3, 32, 32)
 
 
+def test_a_picture_of_another_size_is_seen_whole():
+    plain = Preparation(size=32, resize=None, mean=(0, 0, 0), std=(1, 1, 1))
+    measured = plain.transform(train=False)
+    photo = np.zeros((400, 600, 3), np.uint8)
+    photo[:200] = 255
+    x = measured(open_picture(photo))
+    assert x.shape == (3, 32, 32)
+    # The upper half is light, not only a few pixels of the middle.
+    assert (x[:, :14] > 0.99).all()
+    assert (x[:, 18:] < 0.01).all()
+    assert measured(open_picture(photo[:16, :16])).min() == 1
+    # Pictures of the right size keep their pixels.
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
+    found = (measured(open_picture(pixels)) * 255).round().permute(1, 2, 0)
+    np.testing.assert_array_equal(found.numpy(), pixels[:, 8:40])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

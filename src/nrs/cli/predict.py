@@ -18,6 +18,8 @@ PREDICTORS = {
     "image": "nrs.vision.predict",
     "points": "nrs.points.predict",
 }
+# Written without pyarrow, which only those who work with tables need.
+PLAIN = (".csv", ".json")
 
 
 @refusals
@@ -54,7 +56,8 @@ def predict(
     """Predict with a saved model; its header says what it reads.
 
     The rows of a table are read, predicted and written chunk by chunk, so that a file may be
-    larger than memory. Pictures and point clouds are given their five most probable classes.
+    larger than memory. Pictures and point clouds are given their five most probable classes, always
+    with their probabilities.
 
     Example: nrs predict churn.safetensors new.csv -o out.csv --keep customer_id
     """
@@ -71,6 +74,13 @@ def predict(
             f"{model} must hold a model of kind table, {', '.join(PREDICTORS)}, however: its kind "
             f"is {kind!r}; nrs info {model} tells more"
         )
+    if keep or interval is not None:
+        raise ValueError(
+            f"--keep and --interval must stand with a model of tables, however: {model} is of kind "
+            f"{kind!r}; leave them out"
+        )
+    if output is not None:
+        _check_listed_output(output)
     rows = importlib.import_module(PREDICTORS[kind]).predict_file(model, Path(source))
     _write_listed(rows, output, as_json)
 
@@ -115,19 +125,48 @@ def _predict_table(
         typer.echo(f"{n_rows:,} predictions in {output}")
 
 
-def _write_listed(rows: list[dict[str, Any]], output: Path | None, as_json: bool) -> None:
-    as_json = as_json or (output is not None and output.suffix == ".json")
-    text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n" if as_json else ""
-    if not as_json:
-        text = _csv(rows) if output is not None or "top" not in rows[0] else _listed(rows)
-    if output is None:
-        typer.echo(text, nl=False)
-        return
-    from nrs.core.atomic import atomic_write
+def _check_listed_output(output: Path) -> None:
+    from nrs.core.optional import import_optional
+    from nrs.datasets.table_output import output_format
 
-    with atomic_write(output) as file:
-        file.write(text.encode())
-    typer.echo(f"{len(rows)} predictions in {output}")
+    output_format(output)
+    if output.suffix.lower() not in PLAIN:
+        import_optional("pyarrow", f"writing {output.name}", "frames")
+
+
+def _write_listed(rows: list[dict[str, Any]], output: Path | None, as_json: bool) -> None:
+    if output is None:
+        shown = _listed(rows) if "top" in rows[0] else _csv(rows)
+        typer.echo(_json(rows) if as_json else shown, nl=False)
+        return
+    if output.suffix.lower() in PLAIN:
+        from nrs.core.atomic import atomic_write
+
+        text = _json(rows) if output.suffix.lower() == ".json" else _csv(rows)
+        with atomic_write(output) as file:
+            file.write(text.encode())
+    else:
+        _write_table(rows, output)
+    if as_json:
+        echo_json({"rows": len(rows), "wrote": str(output)})
+    else:
+        typer.echo(f"{len(rows)} predictions in {output}")
+
+
+def _write_table(rows: list[dict[str, Any]], output: Path) -> None:
+    import pyarrow
+
+    from nrs.datasets.table_output import output_format, write_table_file
+
+    # A JSON file has its classes in a list, packed or not; tables are flat.
+    nested = output_format(output) == ".json"
+    table = pyarrow.Table.from_pylist(rows if nested else [_flat(row) for row in rows])
+    with write_table_file(output) as writer:
+        writer.write(table)
+
+
+def _json(rows: list[dict[str, Any]]) -> str:
+    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
 def _listed(rows: list[dict[str, Any]]) -> str:

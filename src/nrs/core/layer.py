@@ -301,6 +301,15 @@ def _size(name: str, value: int) -> int:
     return int(value)
 
 
+def largest_divisor(number: int, most: int) -> int:
+    """The largest divisor not above `most`: an n_per that any width allows.
+
+    >>> largest_divisor(1024, 32), largest_divisor(1000, 32), largest_divisor(3, 32)
+    (32, 25, 3)
+    """
+    return next(k for k in range(min(most, number), 0, -1) if number % k == 0)
+
+
 def _nearest_divisors(number: int, wanted: int) -> str:
     divisors = [k for k in range(1, number + 1) if number % k == 0]
     below = max((k for k in divisors if k < wanted), default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from nrs.datasets.errors import DatasetFileError
 from nrs.datasets.readers.hdf5 import read_hdf5
 from nrs.datasets.readers.mesh import MAX_MESH_BYTES, MESHES, read_mesh
 from nrs.datasets.readers.rows import unreadable
-from nrs.datasets.surface import sample_surface
+from nrs.datasets.surface import sample_surface, to_float32
 
 TEXTS = (".txt", ".xyz", ".csv", ".pts")
 HDF5 = (".h5", ".hdf5")
@@ -45,21 +46,34 @@ class CloudFolder:
 
 
 def read_cloud(
-    path: str | os.PathLike[str], n: int = 1024, *, normals: bool = False, seed: int = 0
+    path: str | os.PathLike[str],
+    n: int = 1024,
+    *,
+    normals: bool = False,
+    seed: int = 0,
+    whole: bool = False,
 ) -> Clouds:
     """Read one cloud: a mesh is sampled, the first n points of a list of points are taken.
+
+    The first n cover the object in lists that are ordered for it, as ModelNet's texts are. Of a
+    scan they may be one end: take it `whole`, and n of it with `nrs.points.clouds.spread_points`.
+    A cloud farther from the origin than 1,000 times its extent, as in coordinates of a map, is
+    moved to the origin, since float32 would lose its shape.
 
     Parameters
     ----------
     path : path
         An .off, .obj or .ply mesh; a .ply of points; a .txt, .xyz, .csv or .pts file of three or
-        six numbers a line, apart by commas or blanks; plain or compressed.
+        six numbers a line, apart by commas or blanks, maybe below a line of names or, in a .pts
+        file, of their count; plain or compressed.
     n : int
         How many points; all of a list that has fewer.
     normals : bool
         Whether normals follow the coordinates; a list of points must have them then.
     seed : int
         Of the sampling of a mesh.
+    whole : bool
+        Whether all points of a list are given, however many.
 
     Returns
     -------
@@ -88,25 +102,52 @@ def read_cloud(
         mesh = read_mesh(path, points_only=kind == ".ply")
         if len(mesh.faces):
             return sample_surface(mesh, n, normals=normals, seed=seed)
-        cloud = mesh.vertices.astype(np.float32)
+        cloud = mesh.vertices
+        if normals and mesh.vertex_normals is not None:
+            cloud = np.concatenate([cloud, mesh.vertex_normals], axis=1)
     else:
-        cloud = _read_text(path)
+        cloud = _read_text(path, kind)
     channels = 6 if normals else 3
     if cloud.shape[1] < channels:
         raise unreadable(path, "cloud with normals", f"a point has {cloud.shape[1]} numbers")
-    return np.ascontiguousarray(cloud[:n, :channels])
+    if not np.isfinite(cloud).all():
+        raise unreadable(path, "cloud", "a number is NaN or infinite")
+    return np.ascontiguousarray(to_float32(cloud)[: None if whole else n, :channels])
 
 
 def cloud_kind(path: Path) -> str:
     """The ending that tells a cloud's format, without that of a compression."""
-    endings = [ending.lower() for ending in path.suffixes]
-    if endings and endings[-1] in (".gz", ".bz2", ".xz"):
-        endings.pop()
-    if not endings or endings[-1] not in (*MESHES, *TEXTS):
+    kind = _endings(path)[0]
+    if kind not in (*MESHES, *TEXTS):
         raise ValueError(
             f"a mesh or cloud must be a file {', '.join((*MESHES, *TEXTS))}, however: {path.name!r}"
         )
-    return endings[-1]
+    return kind
+
+
+def is_cloud(path: Path) -> bool:
+    """Whether a file of a folder is one that `read_cloud` reads, by its name; not a hidden one.
+
+    >>> [is_cloud(Path(name)) for name in ("a.off", "a.OFF.gz", "a.png", "._a.off")]
+    [True, True, False, False]
+    """
+    return _endings(path)[0] in (*MESHES, *TEXTS) and not path.name.startswith(".")
+
+
+def cloud_name(path: Path) -> str:
+    """The name of a file without the endings of its format and compression.
+
+    >>> cloud_name(Path("shapes/chair.v1.off.gz"))
+    'chair.v1'
+    """
+    kind, packed = _endings(path)
+    return path.name[: len(path.name) - len(kind + packed)]
+
+
+def _endings(path: Path) -> tuple[str, str]:
+    """The endings of a format and of a compression, in small letters; "" for none."""
+    packed = path.suffix.lower() if path.suffix.lower() in (".gz", ".bz2", ".xz") else ""
+    return Path(path.name[: len(path.name) - len(packed)]).suffix.lower(), packed
 
 
 def read_cloud_folder(
@@ -178,7 +219,7 @@ def _sorted_files(folder: Path) -> _Files:
     found: _Files = {"train": [], "test": []}
     for part, entries in found.items():
         for path in sorted(folder.glob(f"*/{part}/*")):
-            if path.suffix.lower() in (*MESHES, *TEXTS) and not path.name.startswith("."):
+            if is_cloud(path):
                 entries.append((path.parent.parent.name, path))
     return found
 
@@ -228,20 +269,39 @@ def _hdf5_folder(folder: Path, files: list[Path], n: int, normals: bool) -> Clou
     return CloudFolder(X["train"], y["train"], X["test"], y["test"], classes)
 
 
-def _read_text(path: Path) -> Clouds:
+def _read_text(path: Path, kind: str) -> NDArray[np.float64]:
     try:
         with open_stream(path, max_bytes=MAX_MESH_BYTES) as file:
             text = file.read().decode("utf-8-sig")
     except ValueError as error:  # damaged archives, bytes that are no text
         raise unreadable(path, "text cloud", error) from None
+    text = _without_header(text.replace(",", " "), counts=kind == ".pts")
+    if not text.strip():
+        raise unreadable(path, "text cloud", "it is empty")
     try:
-        cloud = np.loadtxt(io.StringIO(text.replace(",", " ")), dtype=np.float64, ndmin=2)
+        cloud = np.loadtxt(io.StringIO(text), dtype=np.float64, ndmin=2)
     except ValueError as error:
-        raise unreadable(path, "text cloud", error) from None
+        # What follows is advice for those who call numpy.
+        raise unreadable(path, "text cloud", str(error).partition(";")[0]) from None
     if cloud.size == 0:
         raise unreadable(path, "text cloud", "it is empty")
     if cloud.shape[1] < 3:
         raise unreadable(path, "text cloud", f"a point has {cloud.shape[1]} numbers, not 3 or 6")
-    if not np.isfinite(cloud).all():
-        raise unreadable(path, "text cloud", "a number is NaN or infinite")
-    return cloud.astype(np.float32)
+    return cloud
+
+
+def _without_header(text: str, *, counts: bool) -> str:
+    """Leave out a first line without any number, or with the number of points alone."""
+    text = re.sub(r"\A(?:\s*#[^\n]*\n)*\s*", "", text)
+    first, _, rest = text.partition("\n")
+    words = first.split()
+    is_count = counts and len(words) == 1 and words[0].isdigit()
+    return text if any(map(_is_number, words)) and not is_count else rest
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

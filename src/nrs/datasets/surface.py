@@ -7,13 +7,17 @@ from numpy.typing import NDArray
 
 from nrs.datasets.readers.mesh import Mesh
 
+# A cloud farther from the origin than so many times its extent is moved before it is rounded.
+FAR = 1000
+
 
 def sample_surface(
     mesh: Mesh, n: int, *, normals: bool = True, seed: int | np.random.Generator = 0
 ) -> NDArray[np.float32]:
     """Draw points uniformly from the surface of a mesh.
 
-    A triangle is drawn with a probability proportional to its area, then a point in it.
+    A triangle is drawn with a probability proportional to its area, then a point in it. A mesh
+    far from the origin, more than 1,000 times its extent, is moved to it: see `to_float32`.
 
     Parameters
     ----------
@@ -60,5 +64,34 @@ def sample_surface(
     # Uniform in a triangle: the square root pushes points away from the corner a.
     first, second = np.sqrt(generator.random((n, 1))), generator.random((n, 1))
     xyz = (1 - first) * a + first * (1 - second) * b + first * second * c
+    xyz -= _far_centre(mesh.vertices)
     parts = [xyz, mesh.normals()[chosen]] if normals else [xyz]
     return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def to_float32(cloud: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Round a cloud, its first three columns the coordinates, without losing its shape.
+
+    In coordinates of a map, such as 5,500,000 m, float32 counts in half metres. A cloud farther
+    from the origin than 1,000 times its extent is therefore moved to the origin first.
+
+    Examples
+    --------
+    >>> to_float32(np.array([[5_500_000.0, 0, 0], [5_500_000.25, 0, 0]]))[:, 0].tolist()
+    [-0.125, 0.125]
+    >>> to_float32(np.array([[5.0, 0, 0], [6.0, 0, 0]]))[:, 0].tolist()
+    [5.0, 6.0]
+    """
+    moved = cloud.copy()
+    moved[:, :3] -= _far_centre(cloud[:, :3])
+    return moved.astype(np.float32)
+
+
+def _far_centre(xyz: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The middle of a cloud that lies far off, else 0."""
+    low, high = xyz.min(axis=0), xyz.max(axis=0)
+    centre = low / 2 + high / 2
+    extent = (high - low).max()
+    # Of a single point nothing can be lost.
+    far = 0 < extent * FAR < np.abs(centre).max()
+    return centre if far else np.zeros(3)

@@ -6,6 +6,11 @@ import torch
 from torch import Tensor
 
 from nrs.points.checks import check_finite
+from nrs.points.farthest import farthest_point_sampling
+from nrs.points.gather import canonical_order
+
+# Of more points so many are drawn before the farthest are looked for, which takes a second then.
+MOST_POINTS = 100_000
 
 
 def unit_sphere(cloud: Tensor) -> Tensor:
@@ -63,3 +68,33 @@ def choose_points(cloud: Tensor, n: int, *, random: bool) -> Tensor:
     if n > points:
         order = torch.cat([order, torch.randint(points, (n - points,))])
     return cloud[order[:n]]
+
+
+def spread_points(cloud: Tensor, n: int, *, most: int = MOST_POINTS) -> Tensor:
+    """Take n points that cover a cloud, the same ones whatever their order.
+
+    Parameters
+    ----------
+    cloud : Tensor
+    n : int
+        How many; a cloud that has no more is given as it is.
+    most : int
+        Of a longer cloud so many points are drawn first, always the same.
+
+    **Shape** cloud ``(N, C)``, its first three channels the coordinates; output ``(n, C)``.
+
+    Examples
+    --------
+    >>> line = torch.arange(9.0).unsqueeze(1) * torch.tensor([1.0, 0, 0])
+    >>> sorted(spread_points(line, 3)[:, 0].tolist())
+    [0.0, 4.0, 8.0]
+    """
+    if len(cloud) <= n:
+        return cloud
+    cloud = canonical_order(cloud.unsqueeze(0))[0]
+    if len(cloud) > most:
+        drawn = torch.randperm(len(cloud), generator=torch.Generator().manual_seed(0))
+        cloud = cloud[drawn[: max(n, most)]]
+    # In the unit sphere, where squares of distances neither overflow nor vanish.
+    places = unit_sphere(cloud[:, :3])
+    return cloud[farthest_point_sampling(places.unsqueeze(0), n)[0]]

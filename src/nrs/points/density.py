@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nrs.points.checks import check_clouds
-from nrs.points.neighbours import CHUNK, squared_distances
+from nrs.points.neighbours import CHUNK, raised, squared_distances
 
 
 def density(xyz: Tensor, bandwidth: float, *, chunk: int = CHUNK) -> Tensor:
@@ -46,7 +46,8 @@ def density(xyz: Tensor, bandwidth: float, *, chunk: int = CHUNK) -> Tensor:
     scale = 1 / (math.sqrt(2 * math.pi) * bandwidth)
     rows = max(1, min(points, chunk // points))
     with torch.no_grad():
-        centred = xyz - xyz.mean(1, keepdim=True)
+        precise = raised(xyz)
+        centred = precise - precise.mean(1, keepdim=True)
         for cloud in range(batch):
             for row in range(0, points, rows):
                 part = slice(row, row + rows)

@@ -68,7 +68,7 @@ class EdgeConv(SharedLayer):
         norm = self.norm
         edges = index.numel()
         check_rows(edges)
-        sign = torch.where(norm.weight.detach() < 0, -1.0, 1.0)
+        sign = torch.where(norm.weight.detach() < 0, -1.0, 1.0).to(self.weight.dtype)
         of_other, of_own = self._split(self.weight * sign.unsqueeze(1))
         other, own = F.linear(rows, of_other), F.linear(rows, of_own)
         # About their means: the sums of squares below lose no digits.

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
+from nrs.core.layer import largest_divisor
+
+if TYPE_CHECKING:
+    from nrs.points.encoder import PointEncoder
+
+# The paper's n_per after a global feature of 1,024 numbers.
+MOST_N_PER = 32
 
 
 class PointHead(nn.Module):
@@ -103,7 +110,17 @@ class WithHead(nn.Module):
     def __init__(self, encoder: nn.Module, head: PointHead) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
-        self.num_features, self.num_classes = head.num_features, head.num_classes
+        self.num_features = head.num_features
+
+    @property
+    def num_classes(self) -> int:
+        """Width of the output."""
+        return self.head.num_classes
+
+    @property
+    def auxiliary_loss(self) -> Callable[[], Tensor]:
+        """What the encoder adds to the loss, such as PointNet's penalty, if it adds anything."""
+        return cast("Callable[[], Tensor]", self.encoder.auxiliary_loss)
 
     def forward_features(self, x: Tensor) -> Tensor:
         """The global feature of every cloud."""
@@ -119,7 +136,6 @@ class WithHead(nn.Module):
     def reset_classifier(self, num_classes: int) -> None:
         """Replace the last layer by a fresh one for so many classes."""
         self.head.reset_classifier(num_classes)
-        self.num_classes = num_classes
 
     def forward(self, x: Tensor) -> Tensor:
         return self.forward_head(self.forward_features(x))
@@ -132,8 +148,11 @@ def add_head(
     subspace: Mapping[str, Any] | None = None,
     num_features: int | None = None,
     **head: Any,
-) -> WithHead:
+) -> WithHead | PointEncoder:
     """Put a head with random subspaces on any encoder of clouds.
+
+    The head has the device and dtype of the encoder. One of `nrs.points` that has a head already
+    gets the new one in its place, and is returned itself.
 
     Parameters
     ----------
@@ -142,7 +161,8 @@ def add_head(
         has one, else by calling it.
     num_classes : int
     subspace : mapping, optional
-        Arguments of :class:`nrs.NRS`; ``dict(n_mul=1, n_per=32)`` by default.
+        Arguments of :class:`nrs.NRS`; by default n_mul is 1, and n_per the largest divisor of the
+        width that is at most 32.
     num_features : int, optional
         Width of the global feature; ``model.num_features`` by default.
     head
@@ -168,8 +188,18 @@ def add_head(
             "num_features must be the width of the encoder's global feature, however: it was not "
             f"given and {type(model).__name__} has no num_features; pass num_features=…"
         )
-    chosen = dict(n_mul=1, n_per=32) if subspace is None else subspace
-    return WithHead(model, PointHead(width, num_classes, subspace=chosen, **head))
+    if subspace is None:
+        subspace = dict(n_mul=1, n_per=largest_divisor(width, MOST_N_PER))
+    made = PointHead(width, num_classes, subspace=subspace, **head)
+    like = next((p for p in model.parameters() if p.is_floating_point()), None)
+    made = made if like is None else made.to(like.device, like.dtype)
+    # Not at the top: the encoders are made of heads.
+    from nrs.points.encoder import PointEncoder
+
+    if isinstance(model, (PointEncoder, WithHead)):
+        model.head = made.train(model.training)
+        return model
+    return WithHead(model, made)
 
 
 def check_features(x: Tensor, num_features: int) -> None:

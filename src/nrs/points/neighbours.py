@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +18,8 @@ CHUNK = 1 << 20
 
 def knn(x: Tensor, k: int, queries: Tensor | None = None, *, chunk: int = CHUNK) -> Tensor:
     """Find the k nearest points of every query, nearest first.
+
+    Distances are computed at least in float32, under autocast too.
 
     Parameters
     ----------
@@ -105,7 +109,7 @@ def ball_query(x: Tensor, k: int, radius: float, queries: Tensor, *, chunk: int 
 
 
 def squared_distances(x: Tensor, queries: Tensor) -> Tensor:
-    """Squared distances from every query to every point, all at once.
+    """Squared distances from every query to every point, all at once, at least in float32.
 
     **Shape** x ``(B, N, D)``, queries ``(B, M, D)``, output ``(B, M, N)``, at least 0.
 
@@ -114,6 +118,7 @@ def squared_distances(x: Tensor, queries: Tensor) -> Tensor:
     >>> squared_distances(torch.tensor([[[0.0], [3.0]]]), torch.tensor([[[1.0]]])).tolist()
     [[[1.0, 4.0]]]
     """
+    x, queries = raised(x), raised(queries)
     norms = queries.square().sum(-1, keepdim=True)
     return (_without_query(x, queries) + norms).clamp_min_(0)
 
@@ -159,7 +164,22 @@ def _checked(x: Tensor, queries: Tensor | None, name: str, k: int, chunk: int) -
 
 def _without_query(x: Tensor, queries: Tensor) -> Tensor:
     """|x|² − 2·x·q: the squared distance but for |q|², which changes no ranking."""
-    return torch.baddbmm(x.square().sum(-1).unsqueeze(1), queries, x.transpose(1, 2), alpha=-2)
+    # Autocast would round the products, which nearly cancel, and points lose even themselves.
+    with _no_autocast(x):
+        return torch.baddbmm(x.square().sum(-1).unsqueeze(1), queries, x.transpose(1, 2), alpha=-2)
+
+
+def _no_autocast(x: Tensor) -> contextlib.AbstractContextManager[Any]:
+    # A tensor without data has no device that autocast knows.
+    context: contextlib.AbstractContextManager[Any] = (
+        contextlib.nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
+    )
+    return context
+
+
+def raised(x: Tensor) -> Tensor:
+    """The same numbers at least in float32."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _distances(
@@ -168,6 +188,7 @@ def _distances(
     """Give parts (clouds, rows) of the distance matrix without |q|², and that |q|²."""
     batch, n_queries = queries.shape[:2]
     points = x.shape[1]
+    x, queries = raised(x), raised(queries)
     # About the mean of the cloud, where far-off coordinates lose no digits.
     centre = x.mean(1, keepdim=True)
     x, queries = x - centre, queries - centre

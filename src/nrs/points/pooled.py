@@ -53,7 +53,7 @@ class PooledLayer(SharedLayer):
         rows = groups.shape[0] * groups.shape[1]
         check_rows(rows)
         # A negative factor of the normalisation turns the maximum into a minimum.
-        sign = torch.where(norm.weight.detach() < 0, -1.0, 1.0)
+        sign = torch.where(norm.weight.detach() < 0, -1.0, 1.0).to(self.weight.dtype)
         winner, mean, variance = _Winners.apply(groups, self.weight * sign.unsqueeze(1))
         scale = norm.weight * sign * torch.rsqrt(variance + norm.eps)
         # The bias cancels; it enters the graph so that its gradient is zero and not None.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nrs.datasets import read_cloud
-from nrs.datasets.clouds import TEXTS
+from nrs.datasets.clouds import TEXTS, cloud_name, is_cloud
 from nrs.datasets.readers.mesh import MESHES
-from nrs.points.clouds import unit_sphere
+from nrs.points.clouds import spread_points, unit_sphere
 from nrs.points.critical import critical_weights
 from nrs.points.encoder import PointEncoder
 from nrs.points.picture import draw_cloud
@@ -53,6 +54,8 @@ def predict_file(
 ) -> list[dict[str, Any]]:
     """Predict the class of a mesh or cloud, or of every one in a folder.
 
+    Of a list of more points than the model was trained on, so many are taken that cover it.
+
     Parameters
     ----------
     model : path
@@ -60,8 +63,8 @@ def predict_file(
     source : path
         See `nrs.datasets.read_cloud`.
     pictures : path, optional
-        The folder for a picture of each cloud with its critical points, ``<name>-critical.png``;
-        None draws none.
+        The folder for a picture of each cloud with its critical points, ``<name>-critical.png``
+        (``<name>-critical-2.png`` of a second file of that name); None draws none.
 
     Returns
     -------
@@ -77,9 +80,11 @@ def predict_file(
     encoder, header = load_encoder(model)
     classes = header["classes"]
     rows = []
+    drawn: Counter[str] = Counter()
     for path in _files(Path(source)):
-        cloud = torch.from_numpy(read_cloud(path, header["points"], normals=encoder.normals))
-        cloud = unit_sphere(cloud)
+        n = header["points"]
+        whole = torch.from_numpy(read_cloud(path, n, normals=encoder.normals, whole=True))
+        cloud = unit_sphere(spread_points(whole, n))
         with torch.no_grad():
             probabilities = encoder(cloud.unsqueeze(0))[0].softmax(0)
         best = probabilities.topk(min(TOP, len(classes)))
@@ -89,7 +94,10 @@ def predict_file(
         ]
         row: dict[str, Any] = {"input": str(path), "top": top}
         if pictures is not None:
-            picture = Path(pictures) / f"{path.name.split('.')[0]}-critical.png"
+            stem = f"{cloud_name(path)}-critical"
+            drawn[stem] += 1
+            number = f"-{drawn[stem]}" if drawn[stem] > 1 else ""
+            picture = Path(pictures) / f"{stem}{number}.png"
             title = f"{path.name}: {top[0]['label']} ({100 * top[0]['probability']:.1f} %)"
             draw_cloud(picture, cloud, critical_weights(encoder, cloud), title=title)
             row["picture"] = str(picture)
@@ -100,7 +108,7 @@ def predict_file(
 def _files(source: Path) -> list[Path]:
     if not source.is_dir():
         return [source]
-    found = sorted(p for p in source.iterdir() if p.suffix.lower() in (*MESHES, *TEXTS))
+    found = sorted(filter(is_cloud, source.iterdir()))
     if not found:
         raise ValueError(
             f"{source} must hold files {', '.join((*MESHES, *TEXTS))}, however: it has none"

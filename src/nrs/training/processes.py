@@ -270,7 +270,7 @@ def processes(device: str = "auto") -> Iterator[Processes]:
     Raises
     ------
     ValueError
-        If ``RANK`` is not a number below ``WORLD_SIZE``.
+        If ``RANK`` is not a number below ``WORLD_SIZE``, or there is no such device.
 
     Examples
     --------
@@ -279,9 +279,7 @@ def processes(device: str = "auto") -> Iterator[Processes]:
     1
     """
     rank, size, local = _placement()
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    where = torch.device(device, local) if device == "cuda" and size > 1 else torch.device(device)
+    where = _device(device, local if size > 1 else None)
     if size == 1:
         yield Processes(0, 1, where)
         return
@@ -297,6 +295,25 @@ def processes(device: str = "auto") -> Iterator[Processes]:
             yield group
     finally:
         dist.destroy_process_group()
+
+
+def _device(name: str, local: int | None) -> torch.device:
+    """The device of a name; of several processes on GPUs each has its own."""
+    found = torch.cuda.is_available()
+    if name == "auto":
+        name = "cuda" if found else "cpu"
+    try:
+        where = torch.device(name)
+    except RuntimeError:
+        raise ValueError(
+            f"device must be 'auto' or a name that torch knows, however: device={name!r}"
+        ) from None
+    if where.type == "cuda" and not found:
+        raise ValueError(
+            f"device must be one of this machine, however: device={name!r}, and torch finds no "
+            "GPU; use device='auto'"
+        )
+    return torch.device(name, local) if name == "cuda" and local is not None else where
 
 
 def _placement() -> tuple[int, int, int]:

@@ -32,7 +32,9 @@ class Preparation:
     size : int
         Side of the crop that the network sees.
     resize : int or None
-        Length of the shorter side before cropping; None leaves pictures of that size as they are.
+        Length of the shorter side before cropping. None leaves training pictures as they are, and
+        in measuring and predicting those whose shorter side is `size`; others are made so small
+        or large that it is, since the middle of a photograph would say little about it.
     crop : {"random", "resized", "none"}
         Of training pictures: a window of the resized picture; a window of random area and shape;
         or the middle, as in measuring.
@@ -79,8 +81,10 @@ class Preparation:
         if random and self.crop == "resized":
             steps.append(v2.RandomResizedCrop(self.size, interpolation=bicubic, antialias=True))
         else:
-            if self.resize is not None:
-                steps.append(v2.Resize(self.resize, interpolation=bicubic, antialias=True))
+            # A picture that has the length already passes unchanged.
+            side = self.resize if self.resize is not None or random else self.size
+            if side is not None:
+                steps.append(v2.Resize(side, interpolation=bicubic, antialias=True))
             if random:
                 padding = self.padding or None
                 steps.append(v2.RandomCrop(self.size, padding=padding, pad_if_needed=True))

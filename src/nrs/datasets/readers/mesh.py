@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import re
@@ -35,10 +36,13 @@ class Mesh:
         Their coordinates.
     faces : array (F, 3), int64
         Three vertices each; none if the file is a cloud of points.
+    vertex_normals : array (V, 3) or None
+        Those that a .ply file stores with its points.
     """
 
     vertices: NDArray[np.float64]
     faces: NDArray[np.int64]
+    vertex_normals: NDArray[np.float64] | None = None
 
     def areas(self) -> NDArray[np.float64]:
         """Area of each triangle, (F,)."""
@@ -106,7 +110,7 @@ def read_mesh(
     loaded = _trimesh_load(content, kind, path)
     vertices = np.asarray(getattr(loaded, "vertices", np.empty((0, 3))), np.float64)
     faces = np.asarray(getattr(loaded, "faces", np.empty((0, 3))), np.int64).reshape(-1, 3)
-    mesh = Mesh(vertices, faces)
+    mesh = Mesh(vertices, faces, None if len(faces) else _stored_normals(loaded))
     _check_mesh(mesh, path, kind, max_faces, points_only)
     return mesh
 
@@ -130,10 +134,11 @@ def mesh_kind(path: Path) -> str:
 
 def _mended_off(content: bytes, path: Path, max_faces: int) -> bytes:
     """Put the counts on a line of their own, and compare them with the size of the file."""
-    start = re.match(rb"\s*(?:#[^\n]*\n\s*)*[A-Z0-9]{0,3}?OFF", content)
+    content = content.removeprefix(codecs.BOM_UTF8)
+    start = re.match(rb"(?i)\s*(?:#[^\n]*\n\s*)*[A-Z0-9]{0,3}?OFF", content)
     if start is None:
         raise unreadable(path, "mesh (.off)", "it does not begin with OFF")
-    head = content[start.start() : start.end()].split()[-1]
+    head = content[start.start() : start.end()].split()[-1].upper()
     rest = content[start.end() :]
     if rest[:10].lstrip(b" \t").upper().startswith(b"BINARY"):
         raise unreadable(path, "mesh (.off)", "it is a binary one; save it as text")
@@ -148,14 +153,25 @@ def _mended_off(content: bytes, path: Path, max_faces: int) -> bytes:
             f"it declares {n_vertices:,} vertices and {n_faces:,} faces, more than {max_faces:,}",
         )  # fmt: skip
     after = body[counts.end() :]
-    lines = sum(1 for line in after.splitlines() if line.strip())
-    if (n_vertices + n_faces) * _LEAST_LINE > len(after) + _LEAST_LINE or lines < n_vertices:
+    lines = [line for line in after.splitlines() if line.strip()]
+    if not _is_whole(after, lines, n_vertices, n_faces):
         raise unreadable(
             path, "mesh (.off)",
             f"it declares {n_vertices:,} vertices and {n_faces:,} faces, but ends after "
-            f"{lines:,} lines",
+            f"{len(lines):,} lines",
         )  # fmt: skip
     return head + b"\n%d %d 0\n" % (n_vertices, n_faces) + after.lstrip()
+
+
+def _is_whole(text: bytes, lines: list[bytes], n_vertices: int, n_faces: int) -> bool:
+    """Whether there is a line for every vertex and face, the last of them not cut."""
+    needed = n_vertices + n_faces
+    if needed * _LEAST_LINE > len(text) + _LEAST_LINE or len(lines) < needed:
+        return False
+    if n_faces == 0:
+        return True
+    corners, *places = lines[needed - 1].split()
+    return not corners.isdigit() or len(places) >= int(corners)
 
 
 def _trimesh_load(content: bytes, kind: str, path: Path) -> Any:
@@ -173,6 +189,15 @@ def _trimesh_load(content: bytes, kind: str, path: Path) -> Any:
             raise unreadable(path, f"mesh ({kind})", "it has no faces")
         loaded = trimesh.util.concatenate(parts)
     return loaded
+
+
+def _stored_normals(loaded: Any) -> NDArray[np.float64] | None:
+    """The columns nx, ny, nz of a .ply file, which trimesh leaves out of a cloud of points."""
+    raw = getattr(loaded, "metadata", {}).get("_ply_raw", {}).get("vertex", {})
+    names = ("nx", "ny", "nz")
+    if not set(names) <= set(raw.get("properties", ())):
+        return None
+    return np.stack([np.ravel(raw["data"][name]).astype(np.float64) for name in names], axis=1)
 
 
 def _check_mesh(mesh: Mesh, path: Path, kind: str, max_faces: int, points_only: bool) -> None:
