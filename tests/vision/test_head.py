@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from nrs.core import NRS
+from nrs.core.layer import largest_divisor
 from nrs.vision import NRSHead, add_head, remove_head
 from nrs.vision._torchvision import timm, torchvision
-from nrs.vision.head import largest_divisor
+from nrs.vision.head import MOST_N_PER
 
 # The smallest of each family, with the smallest input that its strides allow.
 TORCHVISION = {
@@ -125,7 +126,7 @@ def _any(source, name):
 def test_own_values_and_odd_widths():
     model = nn.Sequential(nn.Flatten(), nn.Linear(81, 3))
     head = add_head(model, 4, classifier="1")[1]
-    assert (head.nrs.n_mul, head.nrs.n_per) == (2, largest_divisor(162)) == (2, 54)
+    assert (head.nrs.n_mul, head.nrs.n_per) == (2, largest_divisor(162, MOST_N_PER)) == (2, 54)
     head = add_head(remove_head(model), 4, 3, 9, n_h=2, classifier="1")[1]
     assert (head.nrs.n_mul, head.nrs.n_per, head.nrs.n_h) == (3, 9, 2)
 

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nrs.core.layer import largest_divisor
 from nrs.datasets import DatasetNotFoundError, cache_folder, get
 from nrs.paper.pictures import (
     TINY_CLASSES,
@@ -62,9 +63,9 @@ class Method:
 
 def _nrs_head(features: int, classes: int, seed: int) -> nn.Module:
     from nrs.vision import NRSHead
-    from nrs.vision.head import DEFAULT_N_MUL, largest_divisor
+    from nrs.vision.head import DEFAULT_N_MUL, MOST_N_PER
 
-    n_per = largest_divisor(DEFAULT_N_MUL * features)
+    n_per = largest_divisor(DEFAULT_N_MUL * features, MOST_N_PER)
     return NRSHead(features, classes, DEFAULT_N_MUL, n_per, seed=seed)
 
 

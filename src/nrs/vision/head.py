@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
+from nrs.core.layer import largest_divisor
 from nrs.vision.architecture import architecture_of, find_classifier, put_submodule
 
 # (n_mul, n_per) of the paper's backbones.
@@ -134,7 +135,8 @@ def add_head(
     n_mul = usual[0] if n_mul is None else n_mul
     if n_per is None:
         channels = n_mul * place.in_features
-        n_per = usual[1] if usual[1] and channels % usual[1] == 0 else largest_divisor(channels)
+        of_paper = usual[1] if usual[1] and channels % usual[1] == 0 else None
+        n_per = of_paper or largest_divisor(channels, MOST_N_PER)
     head = NRSHead(
         place.in_features, num_classes, n_mul, n_per, n_h, layout=layout, seed=seed,
         device=place.device, dtype=place.dtype,
@@ -202,12 +204,3 @@ def seeded(seed: int | None) -> Iterator[None]:
 def _owner(model: nn.Module, name: str) -> tuple[nn.Module, str]:
     parent, _, attribute = name.rpartition(".")
     return model.get_submodule(parent), attribute
-
-
-def largest_divisor(channels: int, most: int = MOST_N_PER) -> int:
-    """The largest divisor not above `most`: the usual n_per.
-
-    >>> largest_divisor(4096), largest_divisor(2 * 1280), largest_divisor(2 * 81)
-    (64, 64, 54)
-    """
-    return next(k for k in range(min(most, channels), 0, -1) if channels % k == 0)
