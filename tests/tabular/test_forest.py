@@ -286,6 +286,22 @@ def test_regression_has_spread_and_intervals():
         NRSRegressor(preset="paper", epochs=1).fit(X, y).predict_interval(X)
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_the_spread_is_around_the_prediction_where_views_count_differently(n_targets):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 3))
+    y = np.floor(X[:, 0] * 4) + X[:, 1] * 2
+    y = y if n_targets == 1 else np.stack([y, -2 * y], 1)
+    model = NRSRegressor(epochs=20, random_state=0, verbose=0).fit(X, y)
+    shares = model.network_.shares.double().numpy()
+    assert len(np.unique(shares)) > 1
+    predicted, spread = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(predicted, model.predict(X))
+    squares = (model.member_outputs(X) - predicted) ** 2
+    expected = np.sqrt(np.tensordot(shares / shares.sum(), squares, 1))
+    np.testing.assert_allclose(spread, expected)
+
+
 def test_what_out_of_bag_rows_taught_survives_a_file(tmp_path, noisy, fitted):
     fitted.save(tmp_path / "m.safetensors")
     again = NRSClassifier.load(tmp_path / "m.safetensors")
@@ -314,6 +330,28 @@ def test_partial_fit_learns(noisy):
         model.partial_fit(X, y)
     assert model.score(X, y) > 0.8
     assert not hasattr(model, "oob_score_")
+
+
+def test_nothing_of_a_former_fit_stays():
+    X, y = load_diabetes(return_X_y=True)
+    quick = {**QUICK, "preset": "fast", "epochs": 2}
+    model = NRSRegressor(**quick).fit(X, y)
+    model.partial_fit(X[:100], y[:100])
+    assert not hasattr(model, "oob_score_")
+    assert not hasattr(model, "oob_prediction_")
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        model.predict_interval(X)
+    model.fit(X, y).set_params(preset="single").fit(X, y)
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        model.predict_interval(X)
+
+
+def test_rows_after_a_fit_go_to_folds_as_if_none_had_come_before_it(noisy):
+    X, y = noisy
+    quick = {**QUICK, "preset": "fast", "epochs": 2}
+    used = NRSClassifier(**quick).partial_fit(X[:5], y[:5], classes=[0, 1, 2])
+    models = [model.fit(X, y).partial_fit(X, y) for model in (used, NRSClassifier(**quick))]
+    np.testing.assert_array_equal(*(model.predict_proba(X) for model in models))
 
 
 def test_a_time_limit_is_kept(noisy):

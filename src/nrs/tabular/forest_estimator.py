@@ -45,9 +45,10 @@ from nrs.training.processes import present
 
 # Times that out-of-bag rows are judged during a fit.
 CHECKS = 20
-# Fitted attributes that not every fit sets.
+# Fitted attributes that not every fit sets, and that a further pass makes untrue.
 _OF_ONE_FIT = (
     "oob_score_", "oob_decision_function_", "oob_prediction_", "oob_rows_", "data_wait_",
+    "_residuals",
 )  # fmt: skip
 
 
@@ -99,13 +100,17 @@ class ForestEstimator(TableEstimator):
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
-        for name in _OF_ONE_FIT:
-            self.__dict__.pop(name, None)
+        self._forget_fit()
         self._groups = groups
         try:
             return super().fit(X, y, sample_weight, eval_set)
         finally:
             self._groups = self._folds = None
+
+    def _forget_fit(self) -> None:
+        """Drop what belongs to the former fit alone."""
+        for name in _OF_ONE_FIT:
+            self.__dict__.pop(name, None)
 
     def member_outputs(self, X: Any) -> np.ndarray:
         """Tell what each member predicts.
@@ -266,8 +271,14 @@ class ForestEstimator(TableEstimator):
         # The writer may know a metric that could not be told to the others.
         return lambda network: group.of_writer(evaluate(answering(network, group)))
 
+    def _take_pass(self, rows: Any) -> None:
+        self._forget_fit()
+        super()._take_pass(rows)
+
     def _train(self, rows: Any, validation: Any, seed: int) -> None:
         super()._train(rows, validation, seed)
+        # Rows that come after a fit are counted from its end.
+        self._n_seen = 0
         if isinstance(rows, SampledRows) and rows.stream is not None:
             self.data_wait_ = rows.stream.wait_share
         if self.recipe_.members and self._n_folds() > 1:

@@ -9,6 +9,7 @@ import torch
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from nrs.tabular.forest import ForestNetwork
 from nrs.tabular.forest_estimator import ForestEstimator
 from nrs.tabular.open_model import OpenModel
 from nrs.tabular.table_regressor import TableRegressor
@@ -45,8 +46,12 @@ class NRSRegressor(TableRegressor, OpenModel, ForestEstimator):
         check_is_fitted(self)
         if not return_std:
             return super().predict(X)
-        members = self.member_outputs(X)
-        return members.mean(0), members.std(0)
+        members, joint = self.member_outputs(X), super().predict(X)
+        assert isinstance(self.network_, ForestNetwork)
+        # Members count in the spread as much as they do in the prediction.
+        shares = self.network_.shares.double().cpu().numpy()
+        variance = np.average(np.square(members - joint), axis=0, weights=shares)
+        return joint, np.sqrt(variance)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a probability of about `level`.
