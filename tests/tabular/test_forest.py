@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -242,6 +243,33 @@ def test_groups_keep_out_of_bag_scores_honest():
         NRSClassifier(preset="paper").fit(X, labels[groups], groups=groups)
     with pytest.raises(ValueError, match="inconsistent"):
         NRSClassifier(**QUICK).fit(X, labels[groups], groups=groups[:-1])
+
+
+@pytest.mark.parametrize(("preset", "n_groups"), [("default", 3), ("fast", 2), ("fast", 5)])
+def test_few_groups_make_few_folds(noisy, preset, n_groups):
+    X, y = noisy
+    groups = pd.Series([f"ward {k}" for k in np.arange(300) % n_groups])
+    quick = {**QUICK, "preset": preset, "epochs": 2}
+    model = NRSClassifier(**quick).fit(X, y, groups=groups)
+    assert np.isfinite(model.oob_decision_function_).all()
+    other = NRSClassifier(**quick).fit(X, y, groups=(np.arange(300) % n_groups).astype(object))
+    np.testing.assert_array_equal(other.oob_decision_function_, model.oob_decision_function_)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.zeros(300), "at least 2 different groups, however: 1"),
+        ([None, *"ab" * 149, "a"], "row 0 has none"),
+        (np.r_[np.arange(299.0), np.nan], "row 299 has none"),
+        (pd.array([1, pd.NA] * 150, dtype="Int64"), "row 1 has none"),
+        (pd.Series(["a", pd.NA] * 150, dtype="string"), "row 1 has none"),
+        (np.zeros((300, 2)), "one entry a row"),
+    ],
+)
+def test_groups_that_cannot_be_used(noisy, groups, message):
+    with pytest.raises(ValueError, match=message):
+        NRSClassifier(**QUICK).fit(*noisy, groups=groups)
 
 
 def test_the_temperature_lowers_the_out_of_bag_loss(noisy, fitted):

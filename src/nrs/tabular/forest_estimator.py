@@ -9,14 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from nrs.datasets.large_table import Table
 from nrs.tabular.base import MOST_VALIDATION_ROWS, TableEstimator
 from nrs.tabular.batches import Rows, ShuffledBatches, spread_rows
-from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds
+from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds, read_groups
 from nrs.tabular.forest import ForestNetwork, combine
 from nrs.tabular.forest_fit import (
     ForestBatches,
@@ -91,7 +90,8 @@ class ForestEstimator(TableEstimator):
             Rows that decide when to stop, instead of out-of-bag or held-out rows of `X`.
         groups : array (n_rows,), optional
             Rows of a group share a fold of the forest, so that out-of-bag scores tell how well
-            it does on groups that it has not seen.
+            it does on groups that it has not seen. Two groups are enough; there are never more
+            folds than groups.
 
         Raises
         ------
@@ -175,10 +175,12 @@ class ForestEstimator(TableEstimator):
                     "preset='default' or leave groups out"
                 )
             return super()._split(labels, recipe, seed, eval_set)
-        if self._groups is not None:
-            check_consistent_length(labels, self._groups)
         n_folds = min(count_folds(len(labels)), recipe.members)
-        self._folds = draw_folds(labels, n_folds, seed, self._groups)
+        groups = None
+        if self._groups is not None:
+            groups = read_groups(self._groups, labels)
+            n_folds = min(n_folds, int(groups.max()) + 1)
+        self._folds = draw_folds(labels, n_folds, seed, groups)
         return None, None
 
     def _make_network(self, seed: int, rows: Any) -> Any:
