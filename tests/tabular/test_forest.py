@@ -1,5 +1,6 @@
 """The forest: members that check each other."""
 
+import math
 import time
 
 import numpy as np
@@ -17,6 +18,7 @@ from nrs.tabular.bins import PiecewiseLinear, find_edges
 from nrs.tabular.folds import count_folds, draw_folds
 from nrs.tabular.forest import ForestNetwork, combine
 from nrs.tabular.forest_fit import forest_loss, out_of_bag
+from nrs.tabular.presets import resolve
 from nrs.tabular.subspaces import as_index, draw_subspaces
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget
 
@@ -66,6 +68,33 @@ def test_no_column_is_left_out_however_many_there_are(columns):
         [np.array([j]) for j in range(columns)], 128, 9, np.random.default_rng(0)
     )
     assert set(np.concatenate(drawn).tolist()) == set(range(columns))
+
+
+@pytest.mark.parametrize("preset", ["default", "fast", "best"])
+@pytest.mark.parametrize(("texts", "levels"), [(700, 20), (30, 20), (3, 500)])
+def test_no_input_of_a_wide_column_is_left_out(preset, texts, levels):
+    recipe = resolve(preset, {}, 60, texts * levels + 30)
+    widths = [levels] * texts + [1] * 30
+    parts = np.split(np.arange(sum(widths)), np.cumsum(widths)[:-1])
+    for times in {times for _, times in recipe.views}:
+        size = max(1, round(recipe.columns * times))
+        drawn = draw_subspaces(parts, recipe.subspaces, size, np.random.default_rng(0))
+        assert len(drawn) == recipe.subspaces
+        assert set(np.concatenate(drawn).tolist()) == set(range(sum(widths)))
+        # No larger than the columns that they are made of.
+        columns = max(size, math.ceil(len(parts) / recipe.subspaces))
+        assert max(map(len, drawn)) <= max(128, columns * levels)
+
+
+def test_cut_subspaces_that_miss_nothing_stay_as_they_were_drawn():
+    parts = [np.arange(20 * j, 20 * j + 20) for j in range(10)]
+    drawn = draw_subspaces(parts, 64, 10, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    for _ in range(64):
+        rng.permutation(10)
+    for inputs in drawn:
+        expected = np.sort(rng.choice(np.arange(200), 128, replace=False))
+        np.testing.assert_array_equal(inputs, expected)
 
 
 def test_a_subspace_takes_whole_columns():
