@@ -1,6 +1,7 @@
 """What a user of scikit-learn's classifiers expects."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -75,6 +76,34 @@ def test_labels_of_any_container(kind):
         labels = pytest.importorskip("pyarrow").array(names)
     model = NRSClassifier(**QUICK).fit(X, labels)
     assert model.classes_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["yes", None, "no"] * 4,
+        pd.Series(["yes", pd.NA, "no"] * 4, dtype="string"),
+        pd.Series(["yes", None, "no"] * 4, dtype="category"),
+        pd.Series([True, pd.NA, False] * 4, dtype="boolean"),
+        [1, None, 0] * 4,
+    ],
+    ids=["list", "strings", "categories", "booleans", "numbers"],
+)
+def test_missing_labels_are_refused(labels):
+    with pytest.raises(ValueError, match=r"y contains NaN"):
+        NRSClassifier(**QUICK).fit(np.zeros((12, 2)), labels)
+
+
+@pytest.mark.parametrize("preset", ["fast", "single"])
+def test_labels_of_any_dtype_give_the_same_fit(preset):
+    X, y = make_classification(120, 4, weights=[0.8], random_state=0)
+    quick = {**QUICK, "preset": preset, "epochs": 2}
+    first, *others = (
+        NRSClassifier(**quick).fit(X, labels).predict_proba(X)
+        for labels in (y, y.astype(float), y.astype(bool), np.array(["a", "b"])[y])
+    )
+    for other in others:
+        np.testing.assert_array_equal(other, first)
 
 
 def test_multilabel():
