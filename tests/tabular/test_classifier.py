@@ -216,6 +216,34 @@ def test_unknown_metric_preset_and_values(iris):
         NRSClassifier(device="gpu7").fit(*iris)
 
 
+@pytest.mark.parametrize("hidden", [16, np.int64(16), np.array([16, 8]), [np.int32(16)], ()])
+def test_widths_of_numpy(tmp_path, iris, hidden):
+    model = NRSClassifier(preset="fast", hidden=hidden, epochs=1, verbose=0).fit(*iris)
+    assert model.hidden_ == tuple(np.atleast_1d(np.array(hidden, dtype=int)).tolist())
+    model.save(tmp_path / "m")
+    assert NRSClassifier.load(tmp_path / "m").hidden_ == model.hidden_
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden", 16.0),
+        ("hidden", "16"),
+        ("hidden", np.array([16.0])),
+        ("hidden", [16, True]),
+        ("lr", "a"),
+        ("weight_decay", "a"),
+        ("dropout", "a"),
+        ("validation_fraction", "a"),
+        ("time_limit", "60"),
+    ],
+)
+@pytest.mark.parametrize("preset", ["fast", "single", "paper"])
+def test_settings_of_a_wrong_type(iris, preset, name, value):
+    with pytest.raises(ValueError, match=f"{name} must be .*, however: "):
+        NRSClassifier(preset=preset, **{name: value}).fit(*iris)
+
+
 def test_class_weight_shifts_the_decision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))

@@ -99,6 +99,14 @@ def test_the_class_weights_of_a_multilabel_model_survive_a_file(tmp_path):
     assert NRSClassifier.load(tmp_path / "m").class_weight == weights
 
 
+def test_settings_of_numpy_are_saved(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    chosen = {"epochs": np.int64(1), "batch_size": np.int32(64), "lr": np.float32(0.001)}
+    model = NRSClassifier(preset="fast", n_h=np.int64(2), dropout=np.float32(0.5), **chosen)
+    model.fit(X, y).save(tmp_path / "m")
+    assert NRSClassifier.load(tmp_path / "m").recipe_ == model.recipe_
+
+
 def test_a_loaded_model_checks_its_columns(tmp_path):
     X, y = load_iris(return_X_y=True, as_frame=True)
     NRSClassifier(**QUICK).fit(X, y).save(tmp_path / "m")

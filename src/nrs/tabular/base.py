@@ -31,7 +31,7 @@ from nrs.tabular.metrics import Evaluation
 from nrs.tabular.network import TableNetwork
 from nrs.tabular.parameters import from_json, to_json
 from nrs.tabular.passes import Passes
-from nrs.tabular.presets import Recipe, resolve
+from nrs.tabular.presets import Recipe, is_number, resolve
 from nrs.tabular.runtime import draw_seed, pick_device, threads
 from nrs.tabular.targets import Target, target_from_state
 from nrs.training import (
@@ -430,6 +430,11 @@ class TableEstimator(BaseEstimator):
                     f"preset={preset!r}"
                 )
             preset = "single" if preset == "default" else preset
+        if self.time_limit is not None and not is_number(self.time_limit):
+            raise ValueError(
+                f"time_limit must be more than 0 seconds, however: {self.time_limit!r}; give a "
+                "number"
+            )
         return resolve(preset, chosen, rows, features)
 
     def _remember(self, recipe: Recipe) -> None:
