@@ -102,7 +102,7 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int, features: int) ->
     if preset not in PRESETS:
         raise ValueError(f"preset must be one of {PRESETS}, however: preset={preset!r}")
     given = given_of(chosen)
-    if preset in FORESTS and _of_a_single_layer(given):
+    if preset in FORESTS and is_single(given):
         if preset != "default":
             raise ValueError(
                 f"preset={preset!r} is a forest, which has no n_mul=0, n_per or layout; leave "
@@ -194,7 +194,7 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
     )
 
 
-def _of_a_single_layer(given: Mapping[str, Any]) -> bool:
+def is_single(given: Mapping[str, Any]) -> bool:
     """Whether settings are among those that only a single NRS layer has."""
     return given.get("n_mul") == 0 or "n_per" in given or "layout" in given
 
