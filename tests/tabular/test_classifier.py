@@ -244,6 +244,16 @@ def test_settings_of_a_wrong_type(iris, preset, name, value):
         NRSClassifier(preset=preset, **{name: value}).fit(*iris)
 
 
+def test_metrics_of_several_labels(iris):
+    X, y = iris
+    labels = np.eye(3, dtype=int)[y]
+    with pytest.raises(ValueError, match=r"'f1', .* several labels, however: metric='balanced"):
+        NRSClassifier(metric="balanced_accuracy", **QUICK).fit(X, labels)
+    for metric in ("accuracy", "f1", "log_loss", "roc_auc"):
+        quick = {**QUICK, "preset": "fast", "epochs": 1}
+        assert NRSClassifier(metric=metric, **quick).fit(X, labels).history_[f"val_{metric}"]
+
+
 def test_class_weight_shifts_the_decision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))

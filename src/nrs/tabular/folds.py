@@ -11,6 +11,8 @@ from nrs.tabular.columns import missing_cells
 from nrs.tabular.targets import labels_as_array
 
 MOST_FOLDS = 8
+# Of fewer rows none can be spared.
+LEAST_ROWS = 4
 
 
 def count_folds(n_rows: int) -> int:
@@ -19,7 +21,7 @@ def count_folds(n_rows: int) -> int:
     >>> [count_folds(n) for n in (3, 8, 50)]
     [1, 4, 8]
     """
-    return max(1, min(MOST_FOLDS, n_rows // 2)) if n_rows >= 4 else 1
+    return max(1, min(MOST_FOLDS, n_rows // 2)) if n_rows >= LEAST_ROWS else 1
 
 
 def read_groups(groups: Any, labels: np.ndarray) -> np.ndarray:
