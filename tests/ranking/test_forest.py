@@ -261,6 +261,9 @@ def test_partial_fit_learns():
     assert not hasattr(model, "oob_score_")
     again = model.fit(X, y, qid=qid)
     assert hasattr(again, "oob_score_")
+    again.partial_fit(X, y, qid=qid)
+    assert not hasattr(again, "oob_score_")
+    assert not hasattr(again, "oob_prediction_")
 
 
 def test_a_time_limit_ends_a_fit_that_would_take_days():

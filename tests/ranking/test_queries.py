@@ -41,6 +41,13 @@ def test_bad_queries():
         group_queries([1.0, float("nan")])
     with pytest.raises(ValueError, match="row 0 has none"):
         group_queries(np.array([None, "a"], dtype=object))
+    for missing in (None, float("nan"), pd.NA, pd.NaT):
+        with pytest.raises(ValueError, match="row 1 has none"):
+            group_queries(pd.Series(["a", missing], dtype=object))
+    with pytest.raises(ValueError, match="row 1 has none"):
+        group_queries(pd.Series(["a", pd.NA], dtype="string"))
+    with pytest.raises(ValueError, match="row 0 has none"):
+        group_queries(pd.Series([pd.NA, 2], dtype="Int64"))
     with pytest.raises(ValueError, match="one entry a row"):
         group_queries([[1], [2]])
     with pytest.raises(ValueError, match="empty"):

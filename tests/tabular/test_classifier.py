@@ -1,6 +1,7 @@
 """What a user of scikit-learn's classifiers expects."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -75,6 +76,34 @@ def test_labels_of_any_container(kind):
         labels = pytest.importorskip("pyarrow").array(names)
     model = NRSClassifier(**QUICK).fit(X, labels)
     assert model.classes_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["yes", None, "no"] * 4,
+        pd.Series(["yes", pd.NA, "no"] * 4, dtype="string"),
+        pd.Series(["yes", None, "no"] * 4, dtype="category"),
+        pd.Series([True, pd.NA, False] * 4, dtype="boolean"),
+        [1, None, 0] * 4,
+    ],
+    ids=["list", "strings", "categories", "booleans", "numbers"],
+)
+def test_missing_labels_are_refused(labels):
+    with pytest.raises(ValueError, match=r"y contains NaN"):
+        NRSClassifier(**QUICK).fit(np.zeros((12, 2)), labels)
+
+
+@pytest.mark.parametrize("preset", ["fast", "single"])
+def test_labels_of_any_dtype_give_the_same_fit(preset):
+    X, y = make_classification(120, 4, weights=[0.8], random_state=0)
+    quick = {**QUICK, "preset": preset, "epochs": 2}
+    first, *others = (
+        NRSClassifier(**quick).fit(X, labels).predict_proba(X)
+        for labels in (y, y.astype(float), y.astype(bool), np.array(["a", "b"])[y])
+    )
+    for other in others:
+        np.testing.assert_array_equal(other, first)
 
 
 def test_multilabel():
@@ -185,6 +214,44 @@ def test_unknown_metric_preset_and_values(iris):
         NRSClassifier(hidden=(8, -1)).fit(*iris)
     with pytest.raises(ValueError, match="device='gpu7'"):
         NRSClassifier(device="gpu7").fit(*iris)
+
+
+@pytest.mark.parametrize("hidden", [16, np.int64(16), np.array([16, 8]), [np.int32(16)], ()])
+def test_widths_of_numpy(tmp_path, iris, hidden):
+    model = NRSClassifier(preset="fast", hidden=hidden, epochs=1, verbose=0).fit(*iris)
+    assert model.hidden_ == tuple(np.atleast_1d(np.array(hidden, dtype=int)).tolist())
+    model.save(tmp_path / "m")
+    assert NRSClassifier.load(tmp_path / "m").hidden_ == model.hidden_
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden", 16.0),
+        ("hidden", "16"),
+        ("hidden", np.array([16.0])),
+        ("hidden", [16, True]),
+        ("lr", "a"),
+        ("weight_decay", "a"),
+        ("dropout", "a"),
+        ("validation_fraction", "a"),
+        ("time_limit", "60"),
+    ],
+)
+@pytest.mark.parametrize("preset", ["fast", "single", "paper"])
+def test_settings_of_a_wrong_type(iris, preset, name, value):
+    with pytest.raises(ValueError, match=f"{name} must be .*, however: "):
+        NRSClassifier(preset=preset, **{name: value}).fit(*iris)
+
+
+def test_metrics_of_several_labels(iris):
+    X, y = iris
+    labels = np.eye(3, dtype=int)[y]
+    with pytest.raises(ValueError, match=r"'f1', .* several labels, however: metric='balanced"):
+        NRSClassifier(metric="balanced_accuracy", **QUICK).fit(X, labels)
+    for metric in ("accuracy", "f1", "log_loss", "roc_auc"):
+        quick = {**QUICK, "preset": "fast", "epochs": 1}
+        assert NRSClassifier(metric=metric, **quick).fit(X, labels).history_[f"val_{metric}"]
 
 
 def test_class_weight_shifts_the_decision():

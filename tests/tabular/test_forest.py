@@ -1,8 +1,10 @@
 """The forest: members that check each other."""
 
+import math
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -17,6 +19,7 @@ from nrs.tabular.folds import count_folds, draw_folds
 from nrs.tabular.forest import ForestNetwork, combine
 from nrs.tabular.forest_fit import forest_loss, out_of_bag
 from nrs.tabular.pace import Pace
+from nrs.tabular.presets import resolve
 from nrs.tabular.subspaces import as_index, draw_subspaces
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget
 from nrs.training import TimeLimit
@@ -67,6 +70,33 @@ def test_no_column_is_left_out_however_many_there_are(columns):
         [np.array([j]) for j in range(columns)], 128, 9, np.random.default_rng(0)
     )
     assert set(np.concatenate(drawn).tolist()) == set(range(columns))
+
+
+@pytest.mark.parametrize("preset", ["default", "fast", "best"])
+@pytest.mark.parametrize(("texts", "levels"), [(700, 20), (30, 20), (3, 500)])
+def test_no_input_of_a_wide_column_is_left_out(preset, texts, levels):
+    recipe = resolve(preset, {}, 60, texts * levels + 30)
+    widths = [levels] * texts + [1] * 30
+    parts = np.split(np.arange(sum(widths)), np.cumsum(widths)[:-1])
+    for times in {times for _, times in recipe.views}:
+        size = max(1, round(recipe.columns * times))
+        drawn = draw_subspaces(parts, recipe.subspaces, size, np.random.default_rng(0))
+        assert len(drawn) == recipe.subspaces
+        assert set(np.concatenate(drawn).tolist()) == set(range(sum(widths)))
+        # No larger than the columns that they are made of.
+        columns = max(size, math.ceil(len(parts) / recipe.subspaces))
+        assert max(map(len, drawn)) <= max(128, columns * levels)
+
+
+def test_cut_subspaces_that_miss_nothing_stay_as_they_were_drawn():
+    parts = [np.arange(20 * j, 20 * j + 20) for j in range(10)]
+    drawn = draw_subspaces(parts, 64, 10, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    for _ in range(64):
+        rng.permutation(10)
+    for inputs in drawn:
+        expected = np.sort(rng.choice(np.arange(200), 128, replace=False))
+        np.testing.assert_array_equal(inputs, expected)
 
 
 def test_a_subspace_takes_whole_columns():
@@ -246,6 +276,33 @@ def test_groups_keep_out_of_bag_scores_honest():
         NRSClassifier(**QUICK).fit(X, labels[groups], groups=groups[:-1])
 
 
+@pytest.mark.parametrize(("preset", "n_groups"), [("default", 3), ("fast", 2), ("fast", 5)])
+def test_few_groups_make_few_folds(noisy, preset, n_groups):
+    X, y = noisy
+    groups = pd.Series([f"ward {k}" for k in np.arange(300) % n_groups])
+    quick = {**QUICK, "preset": preset, "epochs": 2}
+    model = NRSClassifier(**quick).fit(X, y, groups=groups)
+    assert np.isfinite(model.oob_decision_function_).all()
+    other = NRSClassifier(**quick).fit(X, y, groups=(np.arange(300) % n_groups).astype(object))
+    np.testing.assert_array_equal(other.oob_decision_function_, model.oob_decision_function_)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.zeros(300), "at least 2 different groups, however: 1"),
+        ([None, *"ab" * 149, "a"], "row 0 has none"),
+        (np.r_[np.arange(299.0), np.nan], "row 299 has none"),
+        (pd.array([1, pd.NA] * 150, dtype="Int64"), "row 1 has none"),
+        (pd.Series(["a", pd.NA] * 150, dtype="string"), "row 1 has none"),
+        (np.zeros((300, 2)), "one entry a row"),
+    ],
+)
+def test_groups_that_cannot_be_used(noisy, groups, message):
+    with pytest.raises(ValueError, match=message):
+        NRSClassifier(**QUICK).fit(*noisy, groups=groups)
+
+
 def test_the_temperature_lowers_the_out_of_bag_loss(noisy, fitted):
     _, y = noisy
     uncalibrated = fitted.oob_decision_function_ ** fitted.network_.temperature.item()
@@ -288,6 +345,22 @@ def test_regression_has_spread_and_intervals():
         NRSRegressor(preset="paper", epochs=1).fit(X, y).predict_interval(X)
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_the_spread_is_around_the_prediction_where_views_count_differently(n_targets):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 3))
+    y = np.floor(X[:, 0] * 4) + X[:, 1] * 2
+    y = y if n_targets == 1 else np.stack([y, -2 * y], 1)
+    model = NRSRegressor(epochs=20, random_state=0, verbose=0).fit(X, y)
+    shares = model.network_.shares.double().numpy()
+    assert len(np.unique(shares)) > 1
+    predicted, spread = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(predicted, model.predict(X))
+    squares = (model.member_outputs(X) - predicted) ** 2
+    expected = np.sqrt(np.tensordot(shares / shares.sum(), squares, 1))
+    np.testing.assert_allclose(spread, expected)
+
+
 def test_what_out_of_bag_rows_taught_survives_a_file(tmp_path, noisy, fitted):
     fitted.save(tmp_path / "m.safetensors")
     again = NRSClassifier.load(tmp_path / "m.safetensors")
@@ -316,6 +389,28 @@ def test_partial_fit_learns(noisy):
         model.partial_fit(X, y)
     assert model.score(X, y) > 0.8
     assert not hasattr(model, "oob_score_")
+
+
+def test_nothing_of_a_former_fit_stays():
+    X, y = load_diabetes(return_X_y=True)
+    quick = {**QUICK, "preset": "fast", "epochs": 2}
+    model = NRSRegressor(**quick).fit(X, y)
+    model.partial_fit(X[:100], y[:100])
+    assert not hasattr(model, "oob_score_")
+    assert not hasattr(model, "oob_prediction_")
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        model.predict_interval(X)
+    model.fit(X, y).set_params(preset="single").fit(X, y)
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        model.predict_interval(X)
+
+
+def test_rows_after_a_fit_go_to_folds_as_if_none_had_come_before_it(noisy):
+    X, y = noisy
+    quick = {**QUICK, "preset": "fast", "epochs": 2}
+    used = NRSClassifier(**quick).partial_fit(X[:5], y[:5], classes=[0, 1, 2])
+    models = [model.fit(X, y).partial_fit(X, y) for model in (used, NRSClassifier(**quick))]
+    np.testing.assert_array_equal(*(model.predict_proba(X) for model in models))
 
 
 def test_a_time_limit_is_kept(noisy):

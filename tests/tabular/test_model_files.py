@@ -69,6 +69,44 @@ def test_round_trip_is_equal_to_the_bit(name, tmp_path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.parametrize(
+    "class_weight",
+    [
+        {0: 1.0, 1: 2.0, 2: 3.0},
+        {np.int64(k): np.float64(1 + k) for k in range(3)},
+        {0.0: 1, 1.0: 2, 2.0: 3},
+        {"pairs": 2.0, "b": 1.0},
+        "balanced",
+    ],
+    ids=["integers", "numpy", "floats", "texts", "balanced"],
+)
+def test_class_weights_survive_a_file(tmp_path, class_weight):
+    X, y = load_iris(return_X_y=True)
+    labels = np.array(["pairs", "b", "b"])[y] if "b" in class_weight else y
+    model = NRSClassifier(preset="fast", class_weight=class_weight, epochs=1, random_state=0)
+    model.fit(X, labels).save(tmp_path / "m")
+    loaded = NRSClassifier.load(tmp_path / "m")
+    assert loaded.class_weight == class_weight
+    again = loaded.set_params(random_state=0).fit(X, labels)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_the_class_weights_of_a_multilabel_model_survive_a_file(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    weights = [{0: 1.0, 1: 2.0}, {0: 3.0, 1: 4.0}, {0: 1.0, 1: 1.0}]
+    model = NRSClassifier(preset="fast", class_weight=weights, epochs=1, random_state=0)
+    model.fit(X, np.eye(3, dtype=int)[y]).save(tmp_path / "m")
+    assert NRSClassifier.load(tmp_path / "m").class_weight == weights
+
+
+def test_settings_of_numpy_are_saved(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    chosen = {"epochs": np.int64(1), "batch_size": np.int32(64), "lr": np.float32(0.001)}
+    model = NRSClassifier(preset="fast", n_h=np.int64(2), dropout=np.float32(0.5), **chosen)
+    model.fit(X, y).save(tmp_path / "m")
+    assert NRSClassifier.load(tmp_path / "m").recipe_ == model.recipe_
+
+
 def test_a_loaded_model_checks_its_columns(tmp_path):
     X, y = load_iris(return_X_y=True, as_frame=True)
     NRSClassifier(**QUICK).fit(X, y).save(tmp_path / "m")

@@ -41,8 +41,40 @@ def test_a_column_of_targets_keeps_its_shape():
 
 def test_a_constant_target_is_predicted():
     X = np.random.default_rng(0).normal(size=(50, 3))
-    predicted = NRSRegressor(**QUICK).fit(X, np.full(50, 3.5)).predict(X)
-    np.testing.assert_array_equal(predicted, 3.5)
+    # The mean of fifty 0.1 is not 0.1.
+    for value in (3.5, 0.1):
+        model = NRSRegressor(**QUICK).fit(X, np.full(50, value))
+        np.testing.assert_array_equal(model.predict(X), value)
+        assert model.oob_score_ == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_targets_whose_squares_leave_float64(scale):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    y = np.stack([X[:, 0], rng.normal(size=100)], 1)
+    quick = {**QUICK, "preset": "fast"}
+    expected = NRSRegressor(**quick).fit(X, y)
+    model = NRSRegressor(**quick).fit(X, y * [scale, 1])
+    np.testing.assert_allclose(model.predict(X) / [scale, 1], expected.predict(X), atol=1e-3)
+    spread = model.predict(X, return_std=True)[1]
+    np.testing.assert_allclose(spread / [scale, 1], expected.predict(X, True)[1], atol=1e-3)
+
+
+def test_targets_whose_range_leaves_float64_are_refused():
+    X = np.random.default_rng(0).normal(size=(10, 3))
+    with pytest.raises(ValueError, match=r"from -1\.2e\+308 to 1\.2e\+308"):
+        NRSRegressor(**QUICK).fit(X, np.sign(X[:, 0]) * 1.2e308)
+
+
+def test_intervals_tell_how_many_rows_they_need():
+    X = np.arange(6.0).reshape(3, 2)
+    model = NRSRegressor(preset="fast", **QUICK).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="at least 4 rows"):
+        model.predict_interval(X)
+    model.fit(np.eye(4), np.arange(4))
+    low, high = model.predict_interval(np.eye(4))
+    assert (low <= high).all()
 
 
 @pytest.mark.parametrize("metric", ["r2", "rmse", "mae"])

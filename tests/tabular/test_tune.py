@@ -13,7 +13,7 @@ from sklearn.datasets import load_diabetes, load_iris
 
 import nrs
 from nrs import NRSClassifier, NRSRanker, NRSRegressor
-from nrs.tabular.tune_space import default_space
+from nrs.tabular.tune_space import check_space, default_space
 from nrs.tabular.tune_study import STEPS, held, seconds_spent
 from nrs.tabular.tune_trial import Orphaned, Report
 from nrs.training import Callback
@@ -148,6 +148,12 @@ def test_groups_and_weights_reach_the_fit():
         ({"space": {}}, "must map names"),
         ({"space": {"speed": [1]}}, "'speed'"),
         ({"space": {"metric": ["f1"]}}, "'metric'"),
+        ({"space": {"preset": ["fast", "best"]}}, "'preset'; a forest is scored out of bag"),
+        ({"space": {"class_weight": ["balanced", None]}}, "'class_weight'; rows then count"),
+        ({"space": {"n_mul": [0, 1]}}, "a forest, however: 0 makes it a single network"),
+        ({"space": {"n_mul": (0, 4)}}, "a forest, however: 0 makes it a single network"),
+        ({"space": {"n_per": [None, 2]}}, "a forest, however: 2 makes it a single network"),
+        ({"space": {"layout": ["paper"]}}, "a forest, however: 'paper' makes it a single"),
         ({"space": {"lr": []}}, "empty"),
         ({"space": {"lr": [object()]}}, "must list numbers"),
         ({"space": {"lr": (0.0, 1.0, "log")}}, "above 0 if 'log'"),
@@ -170,6 +176,14 @@ def test_refused_estimators():
         nrs.tune(small(checkpoint="folder"), X, Y)
     with pytest.raises(ValueError, match="give the estimator validation_fraction"):
         nrs.tune(NRSClassifier(preset="paper"), X, Y)
+
+
+def test_a_single_network_stays_one():
+    for settings in ({"preset": "single"}, {"preset": "default", "n_per": 2}):
+        space = {"n_mul": [0, 4], "n_per": [1, 2]}
+        assert check_space(space, NRSClassifier(**settings)) == space
+    with pytest.raises(ValueError, match="a single network, however: None makes it a forest"):
+        check_space({"n_per": [1, None]}, NRSClassifier(n_per=2))
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch):

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nrs.tabular.columns import missing_cells
+
 
 class Queries(NamedTuple):
     """Rows grouped by query, queries in the order of their first row.
@@ -103,8 +105,8 @@ def read_qid(qid: Any, n_rows: int | None = None) -> np.ndarray:
         )
     if len(codes) == 0:
         raise ValueError("qid must have at least one entry, however: it is empty")
-    missing = codes != codes if codes.dtype.kind in "fmM" else np.array([c is None for c in codes])
-    if codes.dtype.kind in "fmMO" and missing.any():
+    missing = missing_cells(codes)
+    if missing.any():
         row = int(np.argmax(missing))
         raise ValueError(f"qid must name a query for every row, however: row {row} has none")
     return codes.astype(str) if codes.dtype.kind == "O" else codes

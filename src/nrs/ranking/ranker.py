@@ -159,8 +159,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         """
         self._begin = time.monotonic()
         self._qid_column = qid if isinstance(qid, str) else None
-        for name in ("oob_score_", "oob_prediction_"):
-            self.__dict__.pop(name, None)
+        self._forget_fit()
         try:
             with threads(self.n_jobs):
                 rows, validation, seed = self._prepare_queries(X, y, qid, eval_set)

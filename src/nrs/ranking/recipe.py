@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from nrs.ranking.losses import GAIN_LOSSES, find_loss
-from nrs.tabular.presets import Recipe
+from nrs.tabular.presets import Recipe, given_of
 
 # What only a ranker decides: a table's batches count rows.
 _OWN = ("loss", "query_scale", "batch_size")
@@ -56,7 +56,7 @@ def rank_recipe(
         own = _forest(plain, queries, rows)
     else:
         own = _paper() if preset == "paper" else _single(queries)
-    given = {name: value for name, value in chosen.items() if value is not None}
+    given = given_of(chosen)
     of_table = {field.name: getattr(plain, field.name) for field in fields(plain)}
     # What a table has too is in its recipe, as far as the user chose it.
     kept = {name: value for name, value in own.items() if name not in given}

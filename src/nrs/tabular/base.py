@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -30,8 +29,9 @@ from nrs.tabular.frames import Table, read_table_for
 from nrs.tabular.importance import MOST_ROWS, column_importances
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.network import TableNetwork
+from nrs.tabular.parameters import from_json, to_json
 from nrs.tabular.passes import Passes
-from nrs.tabular.presets import Recipe, resolve
+from nrs.tabular.presets import Recipe, is_number, resolve
 from nrs.tabular.runtime import draw_seed, pick_device, threads
 from nrs.tabular.targets import Target, target_from_state
 from nrs.training import (
@@ -255,7 +255,7 @@ class TableEstimator(BaseEstimator):
         }
         header = {
             "estimator": type(self).__name__,
-            "parameters": json.loads(json.dumps(parameters, default=_plain)),
+            "parameters": to_json(parameters),
             "recipe": self.recipe_.to_dict(),
             "encoder": self.encoder_.to_state(),
             "target": self.target_.state(),
@@ -287,7 +287,7 @@ class TableEstimator(BaseEstimator):
                 f"{os.fspath(path)} holds a model of {header['estimator']}, not of "
                 f"{cls.__name__}; load it with {header['estimator']}.load(...)"
             )
-        model = cls(**header["parameters"])
+        model = cls(**from_json(header["parameters"]))
         model.encoder_ = TableEncoder.from_state(header["encoder"])
         model.target_ = cls._target_from_state(header["target"])
         model.history_ = History.from_dict(header["history"])
@@ -350,6 +350,10 @@ class TableEstimator(BaseEstimator):
         """Read what the target's `state` wrote."""
         return target_from_state(state)
 
+    def _strata(self, labels: np.ndarray) -> np.ndarray:
+        """What parts of the rows should hold evenly; numbers of a float dtype are not looked at."""
+        return labels
+
     def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
         return None
 
@@ -376,7 +380,7 @@ class TableEstimator(BaseEstimator):
         seed = group.of_writer(draw_seed(self.random_state))
         device = pick_device(self.device, group)
         recipe = self._resolve(table.n_rows, table.n_columns)
-        train_rows, held_out = self._split(labels, recipe, seed, eval_set)
+        train_rows, held_out = self._split(self._strata(labels), recipe, seed, eval_set)
         self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
         features = self.encoder_.fit_transform(table, rows=train_rows)
         self.target_ = self._make_target(labels, train_rows)
@@ -428,6 +432,11 @@ class TableEstimator(BaseEstimator):
                     f"preset={preset!r}"
                 )
             preset = "single" if preset == "default" else preset
+        if self.time_limit is not None and not is_number(self.time_limit):
+            raise ValueError(
+                f"time_limit must be more than 0 seconds, however: {self.time_limit!r}; give a "
+                "number"
+            )
         return resolve(preset, chosen, rows, features)
 
     def _remember(self, recipe: Recipe) -> None:
@@ -607,15 +616,3 @@ class TableEstimator(BaseEstimator):
                 scores = self._predictor(functional.pad(x, (0, 0, 0, padding)))
                 outputs[start : start + step] = scores[: len(x)]
         return outputs
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays, tuples and slices of names, as JSON values."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(
-        f"a parameter of type {type(value).__name__} cannot be saved in a model file; use numbers, "
-        "strings and lists"
-    )

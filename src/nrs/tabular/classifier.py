@@ -25,7 +25,7 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
         ``"default"`` is a forest: members trained side by side, each without one fold of the rows,
         so that every row is judged by members that never saw it. These out-of-bag predictions
         decide when to stop, calibrate the probabilities and give `oob_score_`; no row is lost to
-        a validation part. ``"fast"`` takes about a tenth of the time, ``"best"`` about three times
+        a validation part. ``"fast"`` takes about a tenth of the time, ``"best"`` about five times
         as long. ``"single"`` is one network with a held-out tenth; ``"paper"`` the network and
         protocol of the paper: a fixed number of epochs of Adam, the last one, on values as they
         are. Every parameter whose default is None takes the preset's value, which the fitted
@@ -50,6 +50,7 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
     metric : str or callable, optional
         What is measured on the held-out rows: "default", "accuracy", "balanced_accuracy", "f1",
         "log_loss", "roc_auc", or a function ``metric(y_true, y_predicted)``, higher being better.
+        "balanced_accuracy" is not for several labels a row.
     time_limit : float, optional
         Seconds that a fit may take; it ends with the best weights found by then.
     class_weight : dict, "balanced" or None
@@ -90,7 +91,8 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
     oob_score_ : float
         Accuracy on out-of-bag rows; of a forest.
     oob_decision_function_ : ndarray (n_rows, n_classes)
-        Out-of-bag probabilities; of a forest.
+        Out-of-bag probabilities; of a forest. They are not saved: a loaded model has `oob_score_`
+        alone.
     oob_rows_ : ndarray of int64
         Which rows of a :class:`nrs.Table` these are: file · 2⁴⁰ + row.
     data_wait_ : float

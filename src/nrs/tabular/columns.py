@@ -99,10 +99,35 @@ def factor(codes: np.ndarray, labels: Sequence[Any]) -> Column:
     return Column("category", table[np.maximum(codes, -1)], tuple(levels))
 
 
+# Types of pandas and NumPy whose one value says that there is none.
+_MISSING = ("NAType", "NaTType", "MaskedConstant")
+
+
+def missing_cells(values: np.ndarray) -> np.ndarray:
+    """Which cells of an array of any dtype and shape hold no value: None, NaN, NaT, pandas' NA.
+
+    Examples
+    --------
+    >>> missing_cells(np.array(["a", None, float("nan"), 1], dtype=object)).tolist()
+    [False, True, True, False]
+    """
+    if values.dtype.kind != "O":
+        wrong: np.ndarray = values != values
+        return wrong
+    found = np.array([_is_missing(cell) for cell in values.flat], dtype=bool)
+    return found.reshape(values.shape)
+
+
+def _is_missing(cell: Any) -> bool:
+    if cell is None or type(cell).__name__ in _MISSING:
+        return True
+    return isinstance(cell, (Real, Decimal, np.generic)) and bool(cell != cell)
+
+
 def _cell_kind(cell_type: type) -> str:
     """Kind of the cells of one Python type: a kind, ``"text"``, ``"label"`` or ``"missing"``."""
     # NaT is a datetime and np.timedelta64 an integer, so the order of the questions matters.
-    if cell_type is type(None) or cell_type.__name__ in ("NAType", "NaTType", "MaskedConstant"):
+    if cell_type is type(None) or cell_type.__name__ in _MISSING:
         return "missing"
     for kind, types in (
         ("text", (str, bytes)),

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_consistent_length
+
+from nrs.tabular.columns import missing_cells
+from nrs.tabular.targets import labels_as_array
 
 MOST_FOLDS = 8
+# Of fewer rows none can be spared.
+LEAST_ROWS = 4
 
 
 def count_folds(n_rows: int) -> int:
@@ -15,7 +21,44 @@ def count_folds(n_rows: int) -> int:
     >>> [count_folds(n) for n in (3, 8, 50)]
     [1, 4, 8]
     """
-    return max(1, min(MOST_FOLDS, n_rows // 2)) if n_rows >= 4 else 1
+    return max(1, min(MOST_FOLDS, n_rows // 2)) if n_rows >= LEAST_ROWS else 1
+
+
+def read_groups(groups: Any, labels: np.ndarray) -> np.ndarray:
+    """The number of each row's group, (n,), from 0 in the order of the groups' names.
+
+    Raises
+    ------
+    ValueError
+        If there is not one group a row, or fewer than two different ones.
+
+    Examples
+    --------
+    >>> read_groups(["b", "a", "b"], np.zeros(3)).tolist()
+    [1, 0, 1]
+    """
+    check_consistent_length(labels, groups)
+    names = labels_as_array(groups)
+    if names.ndim != 1:
+        raise ValueError(
+            f"groups must have one entry a row, (n_rows,), however: its shape is {names.shape}"
+        )
+    missing = missing_cells(names)
+    if missing.any():
+        raise ValueError(
+            "groups must name a group for every row, however: row "
+            f"{int(np.argmax(missing))} has none; give such rows groups of their own or leave "
+            "them out"
+        )
+    # Objects that are left are of several types, which have no order.
+    names = names.astype(str) if names.dtype.kind == "O" else names
+    different, numbers = np.unique(names, return_inverse=True)
+    if len(different) < 2:
+        raise ValueError(
+            f"groups must hold at least 2 different groups, however: {len(different)}; leave "
+            "groups out"
+        )
+    return numbers
 
 
 def draw_folds(labels: np.ndarray, n_folds: int, seed: int, groups: Any = None) -> np.ndarray:
@@ -55,7 +98,7 @@ def _group_folds(groups: np.ndarray, n_folds: int, rng: np.random.Generator) -> 
     if len(names) < n_folds:
         raise ValueError(
             f"groups must hold at least {n_folds} different groups, one a fold, however: "
-            f"{len(names)}; leave groups out or use preset='paper'"
+            f"{len(names)}; draw fewer folds"
         )
     fold_of = np.empty(len(names), dtype=np.int64)
     filled = np.zeros(n_folds, dtype=np.int64)

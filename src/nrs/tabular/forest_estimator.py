@@ -9,14 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from nrs.datasets.large_table import Table
 from nrs.tabular.base import MOST_VALIDATION_ROWS, TableEstimator
 from nrs.tabular.batches import Rows, ShuffledBatches, spread_rows
-from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds
+from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds, read_groups
 from nrs.tabular.forest import ForestNetwork, combine
 from nrs.tabular.forest_fit import (
     ForestBatches,
@@ -47,9 +46,10 @@ from nrs.training.processes import present
 
 # Times that out-of-bag rows are judged during a fit.
 CHECKS = 20
-# Fitted attributes that not every fit sets.
+# Fitted attributes that not every fit sets, and that a further pass makes untrue.
 _OF_ONE_FIT = (
     "oob_score_", "oob_decision_function_", "oob_prediction_", "oob_rows_", "data_wait_",
+    "_residuals",
 )  # fmt: skip
 
 
@@ -94,7 +94,8 @@ class ForestEstimator(TableEstimator):
             Rows that decide when to stop, instead of out-of-bag or held-out rows of `X`.
         groups : array (n_rows,), optional
             Rows of a group share a fold of the forest, so that out-of-bag scores tell how well
-            it does on groups that it has not seen.
+            it does on groups that it has not seen. Two groups are enough; there are never more
+            folds than groups.
 
         Raises
         ------
@@ -103,13 +104,17 @@ class ForestEstimator(TableEstimator):
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
-        for name in _OF_ONE_FIT:
-            self.__dict__.pop(name, None)
+        self._forget_fit()
         self._groups = groups
         try:
             return super().fit(X, y, sample_weight, eval_set)
         finally:
             self._groups = self._folds = self._pace = None
+
+    def _forget_fit(self) -> None:
+        """Drop what belongs to the former fit alone."""
+        for name in _OF_ONE_FIT:
+            self.__dict__.pop(name, None)
 
     def member_outputs(self, X: Any) -> np.ndarray:
         """Tell what each member predicts.
@@ -174,10 +179,12 @@ class ForestEstimator(TableEstimator):
                     "preset='default' or leave groups out"
                 )
             return super()._split(labels, recipe, seed, eval_set)
-        if self._groups is not None:
-            check_consistent_length(labels, self._groups)
         n_folds = min(count_folds(len(labels)), recipe.members)
-        self._folds = draw_folds(labels, n_folds, seed, self._groups)
+        groups = None
+        if self._groups is not None:
+            groups = read_groups(self._groups, labels)
+            n_folds = min(n_folds, int(groups.max()) + 1)
+        self._folds = draw_folds(labels, n_folds, seed, groups)
         return None, None
 
     def _make_network(self, seed: int, rows: Any) -> Any:
@@ -295,8 +302,14 @@ class ForestEstimator(TableEstimator):
         # The writer may know a metric that could not be told to the others.
         return lambda network: group.of_writer(evaluate(answering(network, group)))
 
+    def _take_pass(self, rows: Any) -> None:
+        self._forget_fit()
+        super()._take_pass(rows)
+
     def _train(self, rows: Any, validation: Any, seed: int) -> None:
         super()._train(rows, validation, seed)
+        # Rows that come after a fit are counted from its end.
+        self._n_seen = 0
         if isinstance(rows, SampledRows) and rows.stream is not None:
             self.data_wait_ = rows.stream.wait_share
         if self.recipe_.members and self._n_folds() > 1:

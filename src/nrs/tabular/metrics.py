@@ -46,9 +46,14 @@ class Evaluation:
 
     def __init__(self, metric: str | Callable[..., float], target: Target) -> None:
         known = _REGRESSION if isinstance(target, RegressionTarget) else _CLASSIFICATION
+        labels = ""
+        if isinstance(target, MultilabelTarget):
+            # Of several labels a row there is no one recall of a class.
+            known = {name: one for name, one in known.items() if name != "balanced_accuracy"}
+            labels = " where a row has several labels"
         if metric != "default" and not callable(metric) and metric not in known:
             raise ValueError(
-                f"metric must be a function or one of {('default', *known)}, however: "
+                f"metric must be a function or one of {('default', *known)}{labels}, however: "
                 f"metric={metric!r}"
             )
         self.metric, self.target = metric, target

@@ -8,9 +8,12 @@ fitted estimator as an attribute with a trailing underscore (``n_mul_``, ``epoch
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Real
 from typing import Any, Literal
+
+import numpy as np
 
 from nrs.tabular.folds import MOST_FOLDS
 
@@ -98,8 +101,8 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int, features: int) ->
     """
     if preset not in PRESETS:
         raise ValueError(f"preset must be one of {PRESETS}, however: preset={preset!r}")
-    given = {name: value for name, value in chosen.items() if value is not None}
-    if preset in FORESTS and _of_a_single_layer(given):
+    given = given_of(chosen)
+    if preset in FORESTS and is_single(given):
         if preset != "default":
             raise ValueError(
                 f"preset={preset!r} is a forest, which has no n_mul=0, n_per or layout; leave "
@@ -116,6 +119,22 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int, features: int) ->
     recipe = replace(recipe, **given)
     _check(recipe)
     return recipe
+
+
+def given_of(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user chose, without what is None; NumPy's numbers as Python's, which files take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> given_of({"epochs": np.int64(5), "lr": None})
+    {'epochs': 5}
+    """
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in chosen.items()
+        if value is not None
+    }
 
 
 def _paper(features: int) -> Recipe:
@@ -175,7 +194,7 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
     )
 
 
-def _of_a_single_layer(given: Mapping[str, Any]) -> bool:
+def is_single(given: Mapping[str, Any]) -> bool:
     """Whether settings are among those that only a single NRS layer has."""
     return given.get("n_mul") == 0 or "n_per" in given or "layout" in given
 
@@ -218,14 +237,16 @@ def _single(rows: int, features: int) -> Recipe:
 
 
 def _widths(hidden: Any) -> tuple[int, ...]:
-    widths = (hidden,) if isinstance(hidden, int) else tuple(hidden)
+    # NumPy's integers and arrays as Python's.
+    given = hidden.tolist() if hasattr(hidden, "tolist") else hidden
+    widths = tuple(given) if isinstance(given, Iterable) else (given,)
     for width in widths:
-        if not isinstance(width, int) or isinstance(width, bool) or width < 1:
+        if not _is_integer(width) or width < 1:
             raise ValueError(
                 "hidden must be a width or a sequence of widths of at least 1, however: "
                 f"hidden={hidden!r}"
             )
-    return widths
+    return tuple(int(width) for width in widths)
 
 
 def _check(recipe: Recipe) -> None:
@@ -238,10 +259,19 @@ def _check(recipe: Recipe) -> None:
             raise ValueError(f"{name} must be an integer of at least {least}, however: {value!r}")
     for name in ("dropout", "input_dropout", "validation_fraction"):
         value = getattr(recipe, name)
-        if not 0 <= value < 1:
+        if not is_number(value) or not 0 <= value < 1:
             raise ValueError(f"{name} must be at least 0 and below 1, however: {name}={value!r}")
+    for name, range_ in (("lr", "positive and finite"), ("weight_decay", "at least 0 and finite")):
+        value = getattr(recipe, name)
+        if not is_number(value):
+            raise ValueError(f"{name} must be {range_}, however: {name}={value!r}")
     if recipe.scale not in ("standard", "none"):
         raise ValueError(f"scale must be 'standard' or 'none', however: scale={recipe.scale!r}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a setting is a number of Python's or NumPy's; its range is another question."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _is_integer(value: Any) -> bool:

@@ -9,9 +9,12 @@ import torch
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from nrs.tabular.folds import LEAST_ROWS
+from nrs.tabular.forest import ForestNetwork
 from nrs.tabular.forest_estimator import ForestEstimator
 from nrs.tabular.open_model import OpenModel
 from nrs.tabular.table_regressor import TableRegressor
+from nrs.tabular.targets import RegressionTarget
 
 
 class NRSRegressor(TableRegressor, OpenModel, ForestEstimator):
@@ -45,8 +48,16 @@ class NRSRegressor(TableRegressor, OpenModel, ForestEstimator):
         check_is_fitted(self)
         if not return_std:
             return super().predict(X)
-        members = self.member_outputs(X)
-        return members.mean(0), members.std(0)
+        members, joint = self.member_outputs(X), super().predict(X)
+        assert isinstance(self.network_, ForestNetwork)
+        assert isinstance(self.target_, RegressionTarget)
+        # Members count in the spread as much as they do in the prediction.
+        shares = self.network_.shares.double().cpu().numpy()
+        # In units of the target, whose squares stay within float64.
+        unit = np.where(self.target_.std > 0, self.target_.std, 1.0)
+        unit = unit[0] if self.target_.single else unit
+        variance = np.average(np.square((members - joint) / unit), axis=0, weights=shares)
+        return joint, np.sqrt(variance) * unit
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a probability of about `level`.
@@ -74,9 +85,12 @@ class NRSRegressor(TableRegressor, OpenModel, ForestEstimator):
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, however: level={level!r}")
         if getattr(self, "_residuals", None) is None:
+            found, advice = "a single network", "use preset='default'"
+            if self._is_forest():
+                found, advice = "fewer rows, or partial_fit after it", "fit to more rows at once"
             raise ValueError(
-                "intervals need out-of-bag predictions, which only a forest fitted by fit() has; "
-                "use preset='default'"
+                "intervals need out-of-bag predictions, which only a forest fitted by fit() to at "
+                f"least {LEAST_ROWS} rows has, however: {found}; {advice}"
             )
         place = round(level * (len(self._residuals) - 1))
         reach = torch.from_numpy(self._residuals[place]).float()
@@ -84,4 +98,6 @@ class NRSRegressor(TableRegressor, OpenModel, ForestEstimator):
         return self.target_.labels(outputs - reach), self.target_.labels(outputs + reach)
 
     def _oob_score(self, outputs: Any, truth: Any) -> float:
-        return float(r2_score(truth.numpy(), outputs.numpy()))
+        assert isinstance(self.target_, RegressionTarget)
+        # A constant output is predicted as its mean, 0 here, whatever the network says.
+        return float(r2_score(truth.numpy(), outputs.numpy() * (self.target_.std > 0)))

@@ -26,7 +26,8 @@ def draw_subspaces(
     parts : for each column, the inputs that stand for it.
     n_subspaces : how many to draw.
     n_columns : columns of a subspace; more where the subspaces would not cover all columns.
-    most_inputs : a subspace that would read more inputs reads that many of them, drawn at random.
+    most_inputs : a subspace that would read more inputs reads that many of them, drawn at random;
+        more only where some would otherwise be read by no subspace.
 
     Returns
     -------
@@ -46,12 +47,42 @@ def draw_subspaces(
     )[:needed]
     # Where columns outnumber what the subspaces may read, covering them all goes first.
     most_inputs = max(most_inputs, size)
-    drawn = []
+    whole, drawn = [], []
     for columns in order.reshape(n_subspaces, size):
         inputs = np.unique(np.concatenate([parts[column] for column in columns]))
+        whole.append(inputs)
         if len(inputs) > most_inputs:
             inputs = np.sort(rng.choice(inputs, most_inputs, replace=False))
         drawn.append(inputs)
+    return _cover(whole, drawn)
+
+
+def _cover(whole: list[np.ndarray], drawn: list[np.ndarray]) -> list[np.ndarray]:
+    """Let subspaces read every input of their columns between them.
+
+    Inputs that none reads take the places of those that others read too; what finds no place in
+    this way makes subspaces larger.
+
+    Parameters
+    ----------
+    whole : all inputs of the columns of each subspace.
+    drawn : those that it reads.
+    """
+    times = np.bincount(np.concatenate(drawn), minlength=1 + max(map(np.max, whole)))
+    for larger in (False, True):
+        for number, inputs in enumerate(whole):
+            unread = inputs[times[inputs] == 0]
+            if len(unread) == 0:
+                continue
+            read = drawn[number]
+            # Those that are read most often first.
+            often = read[np.argsort(-times[read], kind="stable")]
+            spare = often[times[often] > 1][: len(unread)]
+            if not larger:
+                unread = unread[: len(spare)]
+            times[spare] -= 1
+            times[unread] += 1
+            drawn[number] = np.union1d(np.setdiff1d(read, spare), unread)
     return drawn
 
 

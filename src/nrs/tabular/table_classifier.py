@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nrs.tabular.base import TableEstimator
+from nrs.tabular.columns import missing_cells
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, labels_as_array
 
 
@@ -91,13 +92,13 @@ class TableClassifier(ClassifierMixin, TableEstimator):
 
     def _check_labels(self, y: Any) -> np.ndarray:
         y = y if hasattr(y, "toarray") else labels_as_array(y)
+        if not hasattr(y, "toarray") and y.dtype.kind == "O" and missing_cells(y).any():
+            raise ValueError("Input y contains NaN or None; every row needs a label")
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind == "multilabel-indicator":
             return np.asarray(y.toarray() if hasattr(y, "toarray") else y)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        if y.dtype.kind == "O" and any(label is None or label != label for label in y):
-            raise ValueError("Input y contains NaN or None; every row needs a label")
         return y
 
     def _make_target(
@@ -107,6 +108,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):
         if labels.ndim == 2:
             return MultilabelTarget(labels.shape[1])
         return ClassTarget(np.unique(labels))
+
+    def _strata(self, labels: np.ndarray) -> np.ndarray:
+        # Numbers of the classes, so that labels of any dtype are spread alike.
+        return labels if labels.ndim == 2 else np.unique(labels, return_inverse=True)[1]
 
     def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
         if self.class_weight is None:

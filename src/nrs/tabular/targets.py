@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nrs.tabular.column_encoders import moments
+
 
 class ClassTarget:
     """One of several classes: cross-entropy on one output a class."""
@@ -105,9 +107,29 @@ class RegressionTarget:
 
     @classmethod
     def of(cls, y: np.ndarray) -> RegressionTarget:
-        """Learn mean and standard deviation of the (n,) or (n, outputs) training targets."""
+        """Learn mean and standard deviation of the (n,) or (n, outputs) training targets.
+
+        Raises
+        ------
+        ValueError
+            If the range of an output is beyond float64.
+        """
         columns = y.reshape(len(y), -1)
-        return cls(columns.mean(0), columns.std(0), single=y.ndim == 1)
+        low, high = columns.min(0), columns.max(0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, std, wide = columns.mean(0), columns.std(0), ~np.isfinite(high - low)
+        if wide.any():
+            raise ValueError(
+                "y must span a range within float64, however: it goes from "
+                f"{low[wide][0]:g} to {high[wide][0]:g}; divide it by a constant"
+            )
+        # Squares of 1e300 and of 1e-300 leave float64, and the mean of equal numbers may be none
+        # of them.
+        odd = ~np.isfinite(mean + std) | (std == 0) | (low == high)
+        if odd.any():
+            exact = moments(lambda: iter([(0, columns)]), len(odd), lambda row, column: None)
+            mean, std = np.where(odd, exact.mean, mean), np.where(odd, exact.std, std)
+        return cls(mean, std, single=y.ndim == 1)
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Standardised values, (n, outputs).

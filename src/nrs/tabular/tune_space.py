@@ -11,11 +11,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-# Arguments that belong to a process, or whose change makes scores incomparable.
-NOT_SEARCHED = (
-    "callbacks", "checkpoint", "device", "metric", "n_jobs", "random_state", "time_limit",
-    "validation_fraction", "verbose",
+from nrs.tabular.presets import FORESTS, given_of, is_single
+
+# Arguments that belong to a process or a run.
+OF_A_RUN = (
+    "callbacks", "checkpoint", "device", "n_jobs", "random_state", "time_limit", "verbose",
 )  # fmt: skip
+# Arguments whose change makes scores incomparable, and why.
+INCOMPARABLE = {
+    "class_weight": "rows then count differently in the score itself",
+    "metric": "it is what the score measures",
+    "preset": "a forest is scored out of bag, by as many members as its preset leaves for a row, "
+    "and a single network by held-out rows",
+    "validation_fraction": "other rows are then scored",
+}
 
 
 def default_space(model: Any) -> dict[str, Any]:
@@ -81,8 +90,13 @@ def check_space(space: Any, estimator: Any) -> dict[str, Any]:
             "space must map names of arguments to lists of choices or to ranges (low, high), "
             f"however: {space!r}; for instance {{'lr': (1e-4, 1e-2, 'log'), 'n_h': [1, 3]}}"
         )
-    known = sorted(set(estimator.get_params(deep=False)) - set(NOT_SEARCHED))
+    known = sorted(set(estimator.get_params(deep=False)) - {*OF_A_RUN, *INCOMPARABLE})
     for name, spec in space.items():
+        if name in INCOMPARABLE:
+            raise ValueError(
+                f"space must name arguments that leave scores comparable, however: {name!r}; "
+                f"{INCOMPARABLE[name]}; set it on the estimator"
+            )
         if name not in known:
             raise ValueError(
                 f"space must name arguments of {type(estimator).__name__} among {known}, however: "
@@ -92,6 +106,7 @@ def check_space(space: Any, estimator: Any) -> dict[str, Any]:
             _check_choices(name, spec)
         else:
             _check_range(name, spec)
+        _check_kind(name, spec, estimator)
     return dict(space)
 
 
@@ -191,6 +206,22 @@ def _check_range(name: str, spec: Any) -> None:
             f"space[{name!r}] must be a list of choices, or a tuple (low, high) or (low, high, "
             f"'log') of finite numbers, low ≤ high, above 0 if 'log', however: {spec!r}"
         )
+
+
+def _check_kind(name: str, spec: Any, estimator: Any) -> None:
+    """Refuse choices that make a single network of a forest, or a forest of a single network."""
+    if not estimator._has_forest or estimator.preset not in FORESTS:
+        return
+    own = {name: getattr(estimator, name) for name in ("n_mul", "n_per", "layout")}
+    single = is_single(given_of(own))
+    for choice in spec if isinstance(spec, list) else spec[:2]:
+        if name in own and is_single(given_of(own | {name: choice})) != single:
+            before, after = ("single network", "forest") if single else ("forest", "single network")
+            raise ValueError(
+                f"space[{name!r}] must leave the estimator a {before}, however: {choice!r} makes "
+                f"it a {after}, which is scored by other rows; to search single networks set "
+                "preset='single'"
+            )
 
 
 def _is_whole(value: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from nrs.tabular.frames import read_table
 from nrs.tabular.runtime import checksum
 from nrs.tabular.targets import labels_as_array
-from nrs.tabular.tune_space import NOT_SEARCHED, as_json
+from nrs.tabular.tune_space import OF_A_RUN, as_json
 
 try:
     import fcntl
@@ -163,7 +163,7 @@ def identify(
     parameters = {
         name: value
         for name, value in estimator.get_params(deep=False).items()
-        if name not in NOT_SEARCHED or name in ("metric", "validation_fraction")
+        if name not in OF_A_RUN
     }
     seed = estimator.random_state
     parameters["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
