@@ -62,6 +62,7 @@ def test_absent_data_are_told(tmp_path, monkeypatch):
         ("imagenet_head", "ImageNet", "ResNet-18+NRS"),
         ("fine_grained", "Stanford-Cars", "VGG-16"),
         ("cub100", "CUB-100 fine-tuned", "GAP+NRS"),
+        ("cub100", "CUB-100 fine-tuned own rate", "B-CNN"),
     ):
         with pytest.raises(NotHereError):
             find_table(table).measure(Cell(Subject(table, dataset, method), 0), {})
