@@ -220,6 +220,7 @@ def _picture(results: Path, gaps: dict[str, tuple[float, float]], path: Path) ->
         names = list(gaps)[::-1]
         axes.barh(names, [gaps[name][1] for name in names], color="#4a7fb5")
         axes.axvline(0, color="black", linewidth=0.8)
+        axes.locator_params(axis="x", nbins=4)
         axes.set_title("Log-loss added by leaving it out", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path)
