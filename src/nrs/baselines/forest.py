@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nrs.core.context import seeded
+
 # Share of the uniform distribution in a class prediction: its logarithm is finite for any leaf.
 SMOOTHING = 1e-6
 # Routing probabilities held at a time while leaves are fitted, 4 MB of float32: they stay in cache.
@@ -118,9 +120,7 @@ class NeuralForest(nn.Module):
         self.depth = depth
         width = max(1, round(n_features * feature_fraction))
         nodes, leaves = 2**depth - 1, 2**depth
-        with torch.random.fork_rng(devices=[], enabled=seed is not None):
-            if seed is not None:
-                torch.manual_seed(seed)
+        with seeded(seed):
             self.features = nn.Linear(in_features, n_features)
             self.weight = nn.Parameter(torch.empty(n_trees, nodes, width))
             self.bias = nn.Parameter(torch.zeros(n_trees, nodes))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from nrs.core.context import no_autocast
 from nrs.points.checks import check_clouds, check_count
 
 # Distances held at a time: 4 MB of float32, which a level-2 cache nearly holds.
@@ -165,16 +164,8 @@ def _checked(x: Tensor, queries: Tensor | None, name: str, k: int, chunk: int) -
 def _without_query(x: Tensor, queries: Tensor) -> Tensor:
     """|x|² − 2·x·q: the squared distance but for |q|², which changes no ranking."""
     # Autocast would round the products, which nearly cancel, and points lose even themselves.
-    with _no_autocast(x):
+    with no_autocast(x):
         return torch.baddbmm(x.square().sum(-1).unsqueeze(1), queries, x.transpose(1, 2), alpha=-2)
-
-
-def _no_autocast(x: Tensor) -> contextlib.AbstractContextManager[Any]:
-    # A tensor without data has no device that autocast knows.
-    context: contextlib.AbstractContextManager[Any] = (
-        contextlib.nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
-    )
-    return context
 
 
 def raised(x: Tensor) -> Tensor:

@@ -87,6 +87,12 @@ class Rows:
         other.index = index
         return other
 
+    def some(self, most: int) -> Rows:
+        """At most so many of the rows, spread evenly."""
+        if len(self) <= most:
+            return self
+        return self.subset(self.index[spread_rows(len(self), most)])
+
     def take(self, rows: Tensor) -> Batch:
         """Features, targets and weights of the rows with these numbers in the whole table."""
         if self.sparse:

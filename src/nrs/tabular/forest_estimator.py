@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nrs.datasets.large_table import Table
 from nrs.tabular.base import MOST_VALIDATION_ROWS, TableEstimator
-from nrs.tabular.batches import Rows, ShuffledBatches, spread_rows
+from nrs.tabular.batches import Rows, ShuffledBatches
 from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds, read_groups
 from nrs.tabular.forest import ForestNetwork, combine
 from nrs.tabular.forest_fit import (
@@ -243,7 +243,7 @@ class ForestEstimator(TableEstimator):
         evaluation = Evaluation(self.recipe_.metric, self.target_)
         assert self._folds is not None
         folds = torch.from_numpy(self._folds)
-        judged = _some(rows, self._most_judged())
+        judged = rows.some(self._most_judged())
         weights = None if judged.weights is None else judged.weights[judged.index]
 
         def evaluate(network: Any) -> dict[str, float]:
@@ -409,10 +409,3 @@ def _residual_quantiles(outputs: Tensor, truth: Tensor) -> np.ndarray:
     ranks = np.clip(np.ceil(levels * (n + 1)).astype(int), 1, n) - 1
     quantiles: np.ndarray = np.sort(errors, axis=0)[ranks]
     return quantiles
-
-
-def _some(rows: Rows, most: int) -> Rows:
-    """At most so many of the rows, spread evenly."""
-    if len(rows) <= most:
-        return rows
-    return rows.subset(rows.index[spread_rows(len(rows), most)])

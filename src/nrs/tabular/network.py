@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
+from nrs.core.context import seeded
 from nrs.tabular.dropout import PooledDropout
 
 
@@ -48,9 +48,7 @@ class TableNetwork(nn.Module):
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        with torch.random.fork_rng(devices=[], enabled=seed is not None):
-            if seed is not None:
-                torch.manual_seed(seed)
+        with seeded(seed):
             layers: list[nn.Module] = []
             if input_dropout:
                 layers.append(PooledDropout(input_dropout))

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nrs.tabular.batches import Rows, spread_rows
+from nrs.tabular.batches import Rows
 from nrs.tabular.forest_fit import out_of_bag
 
 # Rows that are judged to see how long it takes, and the fewest that may judge the forest.
@@ -35,7 +35,7 @@ class Pace:
 
 def measure_pace(network: Any, rows: Rows, folds: Tensor, n_folds: int, limit: float) -> Pace:
     """Judge a few rows and see how long it takes."""
-    few = rows.subset(rows.index[spread_rows(len(rows), min(len(rows), PROBED_ROWS))])
+    few = rows.some(PROBED_ROWS)
     training = network.training
     network.eval()
     for _ in range(2):  # The first time warms up.

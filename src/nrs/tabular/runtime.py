@@ -12,7 +12,7 @@ import torch
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
-from nrs.training.processes import ALONE, Processes
+from nrs.training.processes import ALONE, Processes, find_device
 
 
 def pick_device(device: str | torch.device, group: Processes = ALONE) -> torch.device:
@@ -22,17 +22,7 @@ def pick_device(device: str | torch.device, group: Processes = ALONE) -> torch.d
     """
     if group.device.type == "cuda" and str(device) in ("auto", "cuda"):
         return group.device
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        picked = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(
-            f"device must be 'auto' or a name that torch knows, however: device={device!r}"
-        ) from error
-    if picked.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r} needs a GPU, and torch finds none; use device='auto'")
-    return picked
+    return find_device(device)
 
 
 @contextmanager

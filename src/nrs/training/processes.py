@@ -279,7 +279,9 @@ def processes(device: str = "auto") -> Iterator[Processes]:
     1
     """
     rank, size, local = _placement()
-    where = _device(device, local if size > 1 else None)
+    where = find_device(device)
+    if where == torch.device("cuda") and size > 1:
+        where = torch.device("cuda", local)
     if size == 1:
         yield Processes(0, 1, where)
         return
@@ -297,14 +299,20 @@ def processes(device: str = "auto") -> Iterator[Processes]:
         dist.destroy_process_group()
 
 
-def _device(name: str, local: int | None) -> torch.device:
-    """The device of a name; of several processes on GPUs each has its own."""
+def find_device(name: str | torch.device) -> torch.device:
+    """The device of a name; ``"auto"`` is CUDA where there is one, else the CPU.
+
+    Raises
+    ------
+    ValueError
+        If torch does not know the name, or finds no GPU.
+    """
     found = torch.cuda.is_available()
     if name == "auto":
-        name = "cuda" if found else "cpu"
+        return torch.device("cuda" if found else "cpu")
     try:
         where = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise ValueError(
             f"device must be 'auto' or a name that torch knows, however: device={name!r}"
         ) from None
@@ -313,7 +321,7 @@ def _device(name: str, local: int | None) -> torch.device:
             f"device must be one of this machine, however: device={name!r}, and torch finds no "
             "GPU; use device='auto'"
         )
-    return torch.device(name, local) if name == "cuda" and local is not None else where
+    return where
 
 
 def _placement() -> tuple[int, int, int]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from nrs.core.context import seeded
 from nrs.vision.excite import NRSExcite, SEBlock
 
 EXCITES: dict[str, Callable[[int], nn.Module]] = {
@@ -44,9 +45,7 @@ def cifar_network(
         raise ValueError(f"name must be one of {', '.join(NETWORKS)}, however: name={name!r}")
     if excite not in EXCITES:
         raise ValueError(f"excite must be one of {', '.join(EXCITES)}, however: excite={excite!r}")
-    with torch.random.fork_rng(devices=[], enabled=seed is not None):
-        if seed is not None:
-            torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         return NETWORKS[name](num_classes, EXCITES[excite])
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
+from nrs.core.layer import largest_divisor
 from nrs.core.subspace_map import check_dtype, map_rows
 from nrs.vision._torchvision import part
 
@@ -206,7 +207,7 @@ def replace_se(
         channels = weight.shape[1]
         new = NRSExcite(
             channels,
-            next(k for k in range(min(n_per, channels), 0, -1) if channels % k == 0),
+            largest_divisor(channels, n_per),
             n_h,
             seed=None if seed is None else seed + number,
             channels_last=kind.__name__ == "SqueezeExciteCl",

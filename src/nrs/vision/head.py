@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
+from nrs.core.context import seeded
 from nrs.core.layer import largest_divisor
 from nrs.vision.architecture import architecture_of, find_classifier, put_submodule
 
@@ -190,15 +189,6 @@ def remove_head(model: nn.Module) -> nn.Module:
             owner, attribute = _owner(model, name)
             setattr(owner, attribute, value)
     return model
-
-
-@contextmanager
-def seeded(seed: int | None) -> Iterator[None]:
-    """Draw from a seed within the block, and leave torch's global generator as it was."""
-    with torch.random.fork_rng(devices=[], enabled=seed is not None):
-        if seed is not None:
-            torch.default_generator.manual_seed(seed)
-        yield
 
 
 def _owner(model: nn.Module, name: str) -> tuple[nn.Module, str]:

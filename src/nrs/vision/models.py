@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nrs.core.context import seeded
 from nrs.vision._torchvision import timm, torchvision
 from nrs.vision.architecture import find_classifier, put_submodule
 from nrs.vision.cifar import cifar_network
 from nrs.vision.excite import replace_se
-from nrs.vision.head import NRSHead, add_head, seeded
+from nrs.vision.head import NRSHead, add_head
 from nrs.vision.pooling import BilinearPool, CompactBilinearPool, ISqrtCovPool
 
 HEADS = ("linear", "nrs", "bilinear", "compact", "isqrt")

@@ -7,13 +7,13 @@ autocast says: squares, roots and inverse traces do not fit into half precision.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from nrs.core.context import no_autocast
 
 # Where a root begins to be rounded off: its slope at zero is EPS ** -0.5.
 EPS = 1e-8
@@ -52,9 +52,7 @@ class _SecondOrderPool(nn.Module):
             )
         if self.reduce is not None:
             x = self.reduction(x)
-        # Tensors without numbers (meta) know no autocast.
-        plain = contextlib.nullcontext() if x.is_meta else _no_autocast(x)
-        with plain:
+        with no_autocast(x):
             columns = x.flatten(2)
             if columns.dtype in (torch.float16, torch.bfloat16):
                 columns = columns.float()
@@ -237,11 +235,6 @@ class ISqrtCovPool(_SecondOrderPool):
         covariance = torch.bmm(centred, centred.transpose(1, 2)) / x.shape[2]
         root = newton_schulz_root(covariance, self.iterations)
         return root.flatten(1).index_select(1, self.upper)
-
-
-def _no_autocast(x: Tensor) -> contextlib.AbstractContextManager[Any]:
-    context: contextlib.AbstractContextManager[Any] = torch.autocast(x.device.type, enabled=False)
-    return context
 
 
 def signed_root(x: Tensor) -> Tensor:
