@@ -99,7 +99,8 @@ def interleaved(
 ) -> dict[str, float]:
     """Median CPU seconds of a call of each candidate; they take turns.
 
-    Every turn begins with an untimed call, for all candidates alike.
+    Every turn begins with an untimed call, for all candidates alike, and another one begins each
+    round: where a candidate's memory comes to lie hangs on who was before it.
 
     Parameters
     ----------
@@ -124,8 +125,10 @@ def interleaved(
         cost += once * calls[name]
     turns = max(at_least, min(200, int(seconds / cost)))
     times: dict[str, list[float]] = {name: [] for name in candidates}
+    order = list(candidates.items())
     for _ in range(turns):
-        for name, candidate in candidates.items():
+        order.append(order.pop(0))
+        for name, candidate in order:
             candidate()  # untimed: nobody pays for what the one before left in the caches
             started = time.process_time()
             for _ in range(calls[name]):

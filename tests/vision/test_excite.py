@@ -138,3 +138,31 @@ def test_gates_are_those_of_the_mean_however_it_is_pooled(side, memory):
     (mine,) = torch.autograd.grad(block(x).square().sum(), x)
     (theirs,) = torch.autograd.grad(expected.square().sum(), x)
     torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("channels", [16, 64, 200])
+@pytest.mark.parametrize(("batch", "side"), [(1, 7), (32, 7), (32, 9), (0, 7)])
+def test_inference_gives_the_numbers_of_training(channels, batch, side):
+    block = NRSExcite(channels, seed=0)
+    x = torch.randn(batch, channels, side, side)
+    trained = block(x).detach()
+    with torch.no_grad():
+        torch.testing.assert_close(block(x), trained)
+    with torch.inference_mode():
+        torch.testing.assert_close(block(x), trained)
+        # Weights that were loaded since are those that count.
+        block.load_state_dict(NRSExcite(channels, seed=1).state_dict())
+        inferred = block(x)
+    # What was kept in inference mode serves a gradient too.
+    torch.testing.assert_close(inferred, block(x.clone().requires_grad_()).detach())
+
+
+def test_inference_under_a_tracer_keeps_no_constant_of_its_own():
+    from torch._subclasses import FakeTensorMode
+
+    from nrs.vision import excite
+
+    excite._kept.cache_clear()
+    with FakeTensorMode(), torch.no_grad():
+        assert NRSExcite(64, seed=0)(torch.randn(32, 64, 7, 7)).shape == (32, 64, 7, 7)
+    assert excite._kept.cache_info().currsize == 0
