@@ -9,18 +9,13 @@ First on frozen features (the backbone's last feature map, computed once), then 
 
 from __future__ import annotations
 
-import functools
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
 
-from nrs.core.layer import largest_divisor
-from nrs.datasets import DatasetNotFoundError, cache_folder, get
+from nrs.paper.bird_heads import FROZEN_EPOCHS, METHODS, REDUCED, SKETCH
+from nrs.paper.bird_maps import BACKBONE, BATCH, Maps, Trained, feature_maps, train_frozen
 from nrs.paper.pictures import (
     TINY_CLASSES,
     curve_figure,
@@ -30,234 +25,23 @@ from nrs.paper.pictures import (
     scores,
     tiny_recipe,
 )
-from nrs.paper.table import Cell, Found, Measured, NotHereError, Printed, Search, Subject, Table
-from nrs.training import TrainSettings, train
-from nrs.training.history import History
+from nrs.paper.table import Cell, Found, Measured, Printed, Search, Subject, Table
+from nrs.training import TrainSettings
 
 FROZEN, TUNED = "CUB-100", "CUB-100 fine-tuned"
 # Fine-tuned with the learning rate of the frozen search for what follows the backbone.
 OWN_RATE = "CUB-100 fine-tuned own rate"
-BACKBONE, RECIPE = "efficientnet_lite0", "birds-efficientnet-lite0"
-CHANNELS, N_CLASSES, SIZE, BATCH = 1280, 100, 224, 32
-# The same for every method: epochs of frozen and of fine-tuned training.
-FROZEN_EPOCHS, TUNED_EPOCHS = 12, 4
-REDUCED, SKETCH = 256, 8192
+RECIPE = "birds-efficientnet-lite0"
+N_CLASSES = 100
+# The same for every method.
+TUNED_EPOCHS = 4
 SEARCH_SEED = 42
-
-
-@dataclass(frozen=True)
-class Method:
-    """A head: what pools the feature map, and what the recipe calls it.
-
-    `trains_before` tells whether something before the vector has weights: otherwise the vectors
-    of all pictures are computed once. `epochs` of a search, of the candidates `lrs` × `decays`.
-    """
-
-    recipe: tuple[str, ...]
-    pool: Callable[[int, int], nn.Module]
-    trains_before: bool = False
-    head: Callable[[int, int, int], nn.Module] = lambda features, classes, seed: nn.Linear(
-        features, classes
-    )
-    lrs: tuple[float, ...] = (0.01, 0.03, 0.1)
-    decays: tuple[float, ...] = (1e-4, 1e-3, 5e-3, 2e-2)
-    search_epochs: int = FROZEN_EPOCHS
-
-
-def _nrs_head(features: int, classes: int, seed: int) -> nn.Module:
-    from nrs.vision import NRSHead
-    from nrs.vision.head import DEFAULT_N_MUL, MOST_N_PER
-
-    n_per = largest_divisor(DEFAULT_N_MUL * features, MOST_N_PER)
-    return NRSHead(features, classes, DEFAULT_N_MUL, n_per, seed=seed)
-
-
-def _gap(channels: int, seed: int) -> nn.Module:
-    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-
-def _bilinear(channels: int, seed: int) -> nn.Module:
-    from nrs.vision import BilinearPool
-
-    return BilinearPool(channels, min(REDUCED, channels))
-
-
-def _isqrt(channels: int, seed: int) -> nn.Module:
-    from nrs.vision import ISqrtCovPool
-
-    return ISqrtCovPool(channels, min(REDUCED, channels))
-
-
-def _compact(channels: int, seed: int) -> nn.Module:
-    from nrs.vision import CompactBilinearPool
-
-    return CompactBilinearPool(channels, SKETCH, seed=seed)
-
-
-# Second-order poolings with weights before them cost minutes an epoch: they are searched by their
-# learning rate, over fewer epochs.
-METHODS = {
-    "GAP+Linear": Method(("model.head=linear",), _gap),
-    "GAP+NRS": Method(("model.head=nrs",), _gap, head=_nrs_head),
-    "CBP": Method(
-        ("model.head=compact", f"model.sketch={SKETCH}"), _compact,
-        lrs=(0.1, 1.0, 10.0), decays=(0.0, 1e-5, 1e-4),
-    ),
-    "B-CNN": Method(
-        ("model.head=bilinear", f"model.reduce={REDUCED}"), _bilinear, trains_before=True,
-        lrs=(0.1, 0.3, 1.0, 3.0), decays=(1e-4,), search_epochs=5,
-    ),
-    "iSQRT": Method(
-        ("model.head=isqrt", f"model.reduce={REDUCED}"), _isqrt, trains_before=True,
-        lrs=(0.003, 0.01), decays=(1e-4,), search_epochs=3,
-    ),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Maps:
-    """Feature maps (n, C, h, w) in half precision, and labels, of the two parts."""
-
-    train: Tensor
-    train_labels: Tensor
-    test: Tensor
-    test_labels: Tensor
-
-
-@functools.lru_cache(maxsize=1)
-def feature_maps() -> Maps:
-    """The backbone's last feature map of every picture, computed once and kept in the cache.
-
-    Raises
-    ------
-    NotHereError
-        If pictures or weights are not on this machine.
-    """
-    from safetensors.torch import load_file, save_file
-
-    from nrs.core.atomic import atomic_write
-    from nrs.vision._torchvision import timm
-    from nrs.vision.data import DataSettings, Preparation, read_data
-    from nrs.vision.models import load_weights
-
-    weights = data_file(f"{BACKBONE}.safetensors")
-    kept = cache_folder() / "features" / f"cub100-{BACKBONE}-{SIZE}.safetensors"
-    if not kept.exists():
-        try:
-            folder = get("CUB-100")
-        except DatasetNotFoundError as error:
-            raise NotHereError(str(error)) from None
-        mean, std = (127 / 255,) * 3, (128 / 255,) * 3
-        preparation = Preparation(SIZE, SIZE, "none", flip=False, mean=mean, std=std)
-        data = read_data(DataSettings(root=str(folder)), preparation)
-        network = timm().create_model(BACKBONE)
-        load_weights(network, str(weights))
-        network.eval()
-        tensors = {}
-        for name, part in (("train", data.train), ("test", data.test)):
-            tensors[name] = torch.cat(list(_forward(network, part)))
-            tensors[f"{name}_labels"] = torch.tensor(part.labels)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        scratch = kept.with_suffix(".tmp")
-        save_file(tensors, scratch)
-        with atomic_write(kept) as file:
-            file.write(scratch.read_bytes())
-        scratch.unlink()
-    found = load_file(kept)
-    return Maps(found["train"], found["train_labels"], found["test"], found["test_labels"])
-
-
-def _forward(network: Any, pictures: Any) -> Iterator[Tensor]:
-    with torch.inference_mode():
-        for start in range(0, len(pictures), BATCH):
-            rows = range(start, min(start + BATCH, len(pictures)))
-            x = torch.stack([pictures[i][0] for i in rows])
-            yield network.forward_features(x).half()
-
-
-class _Reader(nn.Module):
-    """What is trained: pooling (unless the vectors are computed already) and classifier."""
-
-    def __init__(self, pool: nn.Module, head: nn.Module) -> None:
-        super().__init__()
-        self.pool, self.head = pool, head
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.pool(x.float()))
-
-
-@dataclass
-class _Trained:
-    history: History
-    network: nn.Module
-    fit_cpu_s: float
-    fit_wall_s: float
-
-
-def train_frozen(
-    method: Method, maps: Maps, settings: TrainSettings, seed: int, *, n_classes: int, curve: bool
-) -> _Trained:
-    """Train a head on feature maps; with `curve`, test accuracy after every epoch."""
-    torch.manual_seed(seed)
-    channels = maps.train.shape[1]
-    pool = method.pool(channels, seed)
-    width = getattr(pool, "out_features", channels)
-    head = method.head(width, n_classes, seed)
-    train_x, test_x = maps.train, maps.test
-    begin = time.process_time(), time.perf_counter()
-    if not method.trains_before:
-        train_x, test_x = _vectors(pool, train_x), _vectors(pool, test_x)
-    network = _Reader(nn.Identity() if not method.trains_before else pool, head)
-
-    def batches(epoch: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        order = torch.randperm(len(train_x), generator=generator)
-        size = min(BATCH, len(order))
-        for rows in order[: len(order) // size * size].split(size):
-            yield train_x[rows], maps.train_labels[rows]
-
-    def step(module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-        return F.cross_entropy(module(batch[0]), batch[1])
-
-    def evaluate(module: nn.Module) -> dict[str, float]:
-        return _top(module, test_x, maps.test_labels)
-
-    history = train(
-        network, batches, step, settings,
-        generator=torch.Generator().manual_seed(seed),
-        evaluate=evaluate if curve else None,
-        monitor=None,
-        steps_per_epoch=max(1, len(train_x) // BATCH),
-    )  # fmt: skip
-    cpu, wall = time.process_time() - begin[0], time.perf_counter() - begin[1]
-    if not curve:
-        with torch.no_grad():
-            history.rows[-1] |= evaluate(network)
-    return _Trained(history, network, cpu, wall)
-
-
-def _vectors(pool: nn.Module, maps: Tensor) -> Tensor:
-    with torch.no_grad():
-        return torch.cat([pool(part.float()) for part in maps.split(BATCH)])
-
-
-def _top(module: nn.Module, x: Tensor, labels: Tensor) -> dict[str, float]:
-    found = torch.cat([_best(module(part)) for part in x.split(BATCH)])
-    hits = found == labels[:, None]
-    n = len(labels)
-    return {"top1": 100 * hits[:, 0].sum().item() / n, "top5": 100 * hits.sum().item() / n}
-
-
-def _best(outputs: Tensor) -> Tensor:
-    return outputs.topk(min(5, outputs.shape[1]), dim=1).indices
 
 
 def _settings(lr: float, decay: float, epochs: int) -> TrainSettings:
     return TrainSettings(
         epochs=epochs, lr=lr, weight_decay=decay, optimizer="sgd", schedule="cosine"
     )
-
-
-# What the table asks for.
 
 
 def _searches(subject: Subject) -> tuple[Search, ...]:
@@ -315,7 +99,7 @@ def _measure(cell: Cell, found: Found) -> Measured:
     return _measured(trained, chosen | {"epochs": FROZEN_EPOCHS, "batch_size": BATCH}, maps)
 
 
-def _measured(trained: _Trained, settings: dict[str, Any], maps: Maps) -> Measured:
+def _measured(trained: Trained, settings: dict[str, Any], maps: Maps) -> Measured:
     last = trained.history.rows[-1]
     parameters = sum(p.numel() for p in trained.network.parameters())
     return Measured(
