@@ -78,6 +78,6 @@ METHODS = {
     ),
     "iSQRT": Method(
         ("model.head=isqrt", f"model.reduce={REDUCED}"), _isqrt, trains_before=True,
-        lrs=(0.003, 0.01), decays=(1e-4,), search_epochs=3,
+        lrs=(0.003, 0.01, 0.03, 0.1, 0.3), decays=(1e-4,), search_epochs=3,
     ),
 }  # fmt: skip
