@@ -74,7 +74,7 @@ METHODS = {
     ),
     "B-CNN": Method(
         ("model.head=bilinear", f"model.reduce={REDUCED}"), _bilinear, trains_before=True,
-        lrs=(0.1, 0.3, 1.0, 3.0), decays=(1e-4,), search_epochs=5,
+        lrs=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0), decays=(1e-4,), search_epochs=5,
     ),
     "iSQRT": Method(
         ("model.head=isqrt", f"model.reduce={REDUCED}"), _isqrt, trains_before=True,
