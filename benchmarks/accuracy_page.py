@@ -1,7 +1,8 @@
 """What `benchmarks.accuracy` found, as a page: tables, ranks, paired tests, one picture.
 
-A method that was not run on most sets takes no part in ranks and tests; it is compared with NRS
-alone, on the sets that it was run on. Ranks are taken over the sets on which all others were run.
+A method that was not run on nearly all sets takes no part in ranks and tests: it would leave few
+sets to rank the others on. Its own sets are ranked beside them. Ranks are taken over the sets on
+which all others were run.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MEASURES = {
 # Presets of ours that are not rivals of the default: they are shown, and not ranked.
 ASIDE = ("NRS fast",)
 # A method that ran on a smaller share of the sets is not ranked.
-LEAST_SHARE = 0.6
+LEAST_SHARE = 0.8
 
 Scores = dict[str, dict[str, float]]
 
@@ -109,8 +110,8 @@ def _measured(found: Scores, names: tuple[str, ...], measure: str) -> str:
         for name in names
         if any(name in by_set for by_set in found.values())
     ]
-    means = {m: float(np.mean(list(v.values()))) for m, v in chosen.items()}
-    rows.append(["mean", *(_shown(means.get(m), digits) for m in found)])
+    label, means = _means(chosen, measure)
+    rows.append([label, *(_shown(means.get(m), digits) for m in found)])
     rows.append(["average rank", *(_shown(rank.get(m), 2) for m in found)])
     rows.append(["NRS wins/ties/loses", *(_against(found, m, more) for m in found)])
     lines = [
@@ -125,8 +126,39 @@ def _measured(found: Scores, names: tuple[str, ...], measure: str) -> str:
             if "NRS" in (test["first"], test["second"])
         )
         + ".\n",
+        *_partial(found, signed, more),
     ]
     return "\n".join(lines)
+
+
+def _means(chosen: Scores, measure: str) -> tuple[str, dict[str, float]]:
+    """Errors in different units have no mean, but the times of NRS's error that others make do."""
+    if measure != "rmse":
+        return "mean", {m: float(np.mean(list(v.values()))) for m, v in chosen.items()}
+    times = {
+        m: [np.log(error / chosen["NRS"][name]) for name, error in v.items()]
+        for m, v in chosen.items()
+    }
+    return "over NRS, geometric mean", {m: float(np.exp(np.mean(v))) for m, v in times.items()}
+
+
+def _partial(found: Scores, signed: Scores, more: bool) -> list[str]:
+    """Ranks with each method that was run on some sets, on those."""
+    lines = []
+    for method in found:
+        shared = [name for name in found[method] if name in signed["NRS"]]
+        if method in signed or method in ASIDE or len(shared) < 2:
+            continue
+        sign = 1 if more else -1
+        own = {method: {name: sign * found[method][name] for name in shared}}
+        rank = ranks(own | {m: {name: v[name] for name in shared} for m, v in signed.items()})
+        shown = ", ".join(f"{m} {value:.2f}" for m, value in sorted(rank.items(), key=_second))
+        lines.append(f"Average ranks on the {len(shared)} sets of {method}: {shown}.\n")
+    return lines
+
+
+def _second(pair: tuple[str, float]) -> float:
+    return pair[1]
 
 
 def _shown(value: float | None, digits: int) -> str:

@@ -45,12 +45,22 @@ def test_a_variant_differs_from_the_default_in_what_it_names():
 
 
 def test_methods_that_ran_on_few_sets_are_not_ranked():
+    names = tuple("abcde")
     found = {
-        "NRS": {"a": 1.0, "b": 2.0, "c": 3.0},
-        "RF": {"a": 1.0, "b": 2.0},
-        "TabM": {"a": 1.0},
+        "NRS": dict(zip(names, (1.0, 2.0, 3.0, 4.0, 5.0), strict=True)),
+        "RF": dict(zip(names, (1.0, 2.0, 2.0, 2.0), strict=False)),
+        "TabM": {"a": 1.0, "c": 9.0, "e": 9.0},
     }
-    chosen = accuracy_page.ranked(found, ("a", "b", "c"))
+    chosen = accuracy_page.ranked(found, names)
     assert list(chosen) == ["NRS", "RF"]
-    assert list(chosen["NRS"]) == ["a", "b"]
-    assert accuracy_page._against(found, "TabM", more=True) == "0/1/0"
+    assert list(chosen["NRS"]) == ["a", "b", "c", "d"]
+    assert accuracy_page._against(found, "TabM", more=True) == "0/1/2"
+    # Its own sets are ranked, as far as the others have them.
+    (line,) = accuracy_page._partial(found, chosen, more=True)
+    assert "the 2 sets of TabM: TabM 1.50, NRS 2.00, RF 2.50" in line
+
+
+def test_errors_of_different_units_are_compared_by_ratios():
+    chosen = {"NRS": {"a": 1.0, "b": 100.0}, "RF": {"a": 2.0, "b": 800.0}}
+    assert accuracy_page._means(chosen, "rmse")[1] == pytest.approx({"NRS": 1.0, "RF": 4.0})
+    assert accuracy_page._means(chosen, "accuracy")[1]["RF"] == 401.0
