@@ -113,6 +113,16 @@ def test_a_raw_table_and_string_labels(estimator):
     assert len(model.serialized()) > 100
 
 
+@pytest.mark.parametrize(
+    "estimator", FORESTS[1::2] + BOOSTED[1::2], ids=lambda estimator: type(estimator).__name__
+)
+def test_one_target_for_all_rows_is_predicted(estimator):
+    if not is_installed(package_of(estimator)):
+        pytest.skip(f"{package_of(estimator)} is not installed")
+    frame, _ = raw_table()
+    np.testing.assert_allclose(estimator.fit(frame, np.full(90, 3.5)).predict(frame), 3.5)
+
+
 class FakePeer:
     """Remembers its arguments, and predicts like scikit-learn's dummy."""
 
