@@ -123,6 +123,16 @@ def test_one_target_for_all_rows_is_predicted(estimator):
     np.testing.assert_allclose(estimator.fit(frame, np.full(90, 3.5)).predict(frame), 3.5)
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+def test_missing_labels_are_refused(missing):
+    frame, labels = raw_table()
+    labels = pd.Series(labels).astype(object)
+    labels[3] = missing
+    for y in (labels, labels.astype("string")):
+        with pytest.raises(ValueError, match="every row needs a label"):
+            RandomForestClassifier(2).fit(frame, y)
+
+
 class FakePeer:
     """Remembers its arguments, and predicts like scikit-learn's dummy."""
 

@@ -133,6 +133,8 @@ def test_a_measurement_tells_its_rules():
 def test_bad_input():
     with pytest.raises(ValueError, match="whole numbers from 0"):
         measure([1.0], [0.5], [1])
+    with pytest.raises(ValueError, match=r"below 1024 .* however: 1100"):
+        measure([2.0, 1.0], [1100, 1], [1, 1], "err")
     with pytest.raises(ValueError, match=r"labels must have one entry a row.*\(3,\)"):
         measure([1, 2], [1, 2, 3], [1, 1])
     with pytest.raises(ValueError, match="discount must be"):

@@ -226,6 +226,13 @@ def test_fractional_labels_where_there_are_no_gains():
         model.score(X, y - 0.5, qid=qid)
 
 
+def test_labels_without_a_gain_where_there_are_no_gains():
+    X, y, qid = _data()
+    model = NRSRanker(loss="ranknet", **QUICK).fit(X, y * 365, qid=qid)
+    assert "val_ndcg@10" not in model.history_.rows[0]
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_bad_input():
     X, y, qid = _data()
     model = NRSRanker(**QUICK)
@@ -239,6 +246,11 @@ def test_bad_input():
         model.fit(X, y - 1, qid=qid)
     with pytest.raises(ValueError, match=r"y must hold grades .* 1\.5"):
         model.fit(X, y + 0.5, qid=qid)
+    # Their gains would be infinite, and the training said to diverge.
+    with pytest.raises(ValueError, match=r"y must hold grades .* up to 100 .* 201"):
+        model.fit(X, np.where(y > 0, y + 200, 0), qid=qid)
+    with pytest.raises(ValueError, match=r"y must hold numbers up to 3.4e\+38, however: .*e\+300"):
+        NRSRanker(loss="listnet", **QUICK).fit(X, y * 1e300, qid=qid)
     with pytest.raises(ValueError, match="one label a row"):
         model.fit(X, np.stack([y, y], 1), qid=qid)
     with pytest.raises(ValueError, match="triple"):

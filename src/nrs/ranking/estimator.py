@@ -20,7 +20,13 @@ from nrs.ranking.forest import (
 )
 from nrs.ranking.losses import LOSSES
 from nrs.ranking.metrics import measure
-from nrs.ranking.queries import Queries, column_names, group_queries, without_column
+from nrs.ranking.queries import (
+    Queries,
+    column_names,
+    group_queries,
+    read_eval_set,
+    without_column,
+)
 from nrs.ranking.recipe import RankRecipe, RankTarget, are_grades, rank_recipe
 from nrs.ranking.scaling import QueryScaler
 from nrs.tabular.base import MOST_VALIDATION_ROWS
@@ -84,16 +90,8 @@ class QueryEstimator(ForestEstimator):
             self._take_pass(QueryRows(features, targets, queries, device, folds))
 
     def _eval_rows(self, eval_set: Any, device: torch.device) -> QueryRows:
-        if isinstance(eval_set, list) and len(eval_set) == 1:
-            eval_set = eval_set[0]
-        if isinstance(eval_set, (tuple, list)) and len(eval_set) == 2 and self._qid_column:
-            eval_set = (*eval_set, None)
-        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 3:
-            raise ValueError(
-                "eval_set must be a triple (X, y, qid) of held-out queries, however: "
-                f"{type(eval_set).__name__}{_size(eval_set)}"
-            )
-        table, labels, queries = self._read_queries(*eval_set, reset=False)
+        held_out = read_eval_set(eval_set, qid_in_x=self._qid_column is not None)
+        table, labels, queries = self._read_queries(*held_out, reset=False)
         features = self._scaled(self.encoder_.transform(table), queries)
         return QueryRows(features, self.target_.encode(labels), queries, device)
 
@@ -240,7 +238,3 @@ class QueryEstimator(ForestEstimator):
     def _target_from_state(state: dict[str, Any]) -> Any:
         known = state["loss"] if state["loss"] in LOSSES else None
         return RankTarget(known, sigmoid=state["sigmoid"])
-
-
-def _size(value: Any) -> str:
-    return f" of {len(value)}" if hasattr(value, "__len__") else ""

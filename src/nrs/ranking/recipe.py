@@ -15,6 +15,8 @@ from nrs.tabular.presets import Recipe, given_of
 
 # What only a ranker decides: a table's batches count rows.
 _OWN = ("loss", "query_scale", "batch_size")
+# Gains 2^y − 1 of float32, and sums of them, are finite up to this.
+MOST_GRADE = 100
 
 
 @dataclass(frozen=True)
@@ -123,14 +125,21 @@ class RankTarget:
         Raises
         ------
         ValueError
-            If the loss takes gains and a label is negative or fractional.
+            If the loss takes gains and a label is negative, fractional or above `MOST_GRADE`, or
+            a label is beyond float32.
         """
         if self.loss_name in GAIN_LOSSES and not are_grades(y):
-            wrong = y[(y < 0) | (y != np.floor(y))][0]
+            wrong = y[not_grades(y)][0]
             raise ValueError(
-                f"y must hold grades 0, 1, 2, … for loss={self.loss_name!r}, which takes gains "
-                f"2^y − 1, however: {wrong:g}; map the labels to grades, or use a loss without "
-                "gains ('ranknet', 'listnet', 'rank_cosine')"
+                f"y must hold grades 0, 1, 2, … up to {MOST_GRADE} for loss={self.loss_name!r}, "
+                f"which takes gains 2^y − 1, however: {wrong:g}; map the labels to grades, or use "
+                "a loss without gains ('ranknet', 'listnet', 'rank_cosine')"
+            )
+        most = float(np.finfo(np.float32).max)
+        if np.abs(y).max() > most:
+            raise ValueError(
+                f"y must hold numbers up to {most:.2g}, however: {np.abs(y).max():g}; divide the "
+                "labels by a constant"
             )
         return y.astype(np.float32)
 
@@ -148,10 +157,19 @@ class RankTarget:
         return {"kind": self.kind, "loss": self.loss_name, "sigmoid": self.sigmoid}
 
 
+def not_grades(y: np.ndarray) -> np.ndarray:
+    """Which labels are not whole numbers from 0 to `MOST_GRADE`.
+
+    >>> not_grades(np.array([0.0, 0.5, 2.0, 365.0])).tolist()
+    [False, True, False, True]
+    """
+    return ~((y >= 0) & (y == np.floor(y)) & (y <= MOST_GRADE))
+
+
 def are_grades(y: np.ndarray) -> bool:
-    """Whether all labels are whole numbers from 0.
+    """Whether all labels are whole numbers from 0, of which gains can be taken.
 
     >>> are_grades(np.array([0.0, 2.0])), are_grades(np.array([0.5]))
     (True, False)
     """
-    return bool(((y >= 0) & (y == np.floor(y))).all())
+    return not not_grades(y).any()
