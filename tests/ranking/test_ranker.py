@@ -53,6 +53,9 @@ def test_scores_ranks_and_measures():
         assert (np.diff(scores[rows]) <= 0).all()
     # Query by query, as they first appear.
     assert list(dict.fromkeys(qid[order])) == list(dict.fromkeys(qid))
+    # Without queries, all rows are of one.
+    for rows in (X, X.tolist(), sparse.csr_matrix(X)):
+        assert model.rank(rows).tolist() == np.argsort(-scores, kind="stable").tolist()
     found = model.evaluate(X, y, qid, "ndcg@5", discount="paper", empty="zero")
     assert "NDCG@5" in str(found)
     assert "discount paper" in str(found)
@@ -96,6 +99,7 @@ def test_the_epoch_is_chosen_by_the_metric_of_the_held_out_queries():
     assert model.score(*validation[:2], qid=validation[2]) == pytest.approx(best, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize(
     "make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
 )
@@ -110,6 +114,9 @@ def test_frames_with_a_column_of_queries(make):
     assert len(model.rank(frame)) == len(X)
     plain = NRSRanker(**QUICK).fit(X, y, qid=qid, eval_set=(X, y, qid))
     assert np.allclose(plain.predict(X), model.predict(frame))
+    # Rows without names have no column of queries either.
+    assert np.array_equal(model.predict(X), model.predict(frame))
+    assert model.score(X, y, qid=qid) == model.score(frame, y)
     with pytest.raises(ValueError, match="'query' must name a column"):
         NRSRanker(**QUICK).fit(frame, y, qid="query")
     with pytest.raises(ValueError, match="X has no names"):

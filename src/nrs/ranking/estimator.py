@@ -121,7 +121,7 @@ class QueryEstimator(ForestEstimator):
         """The table without its column of queries, and the query of each row."""
         name = qid if isinstance(qid, str) else self._qid_column
         names = column_names(X)
-        if name is None or (names is not None and name not in names and not isinstance(qid, str)):
+        if not isinstance(qid, str) and (name is None or name not in (names or ())):
             return X, qid
         if names is None or name not in names:
             raise ValueError(
