@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from nrs.ranking.batches import MOST_CELLS, QueryBatch, QueryBatches, QueryRows
-from nrs.ranking.evaluation import evaluator
+from nrs.ranking.evaluation import check_relevant, evaluator
 from nrs.ranking.forest import (
     centre_members,
     forest_loss,
@@ -199,6 +199,7 @@ class QueryEstimator(ForestEstimator):
     def _evaluator(self, rows: Any, validation: Any) -> Any:
         metric, target = self.recipe_.metric, self.target_
         if validation is not None:
+            check_relevant(metric, validation)
             return evaluator(metric, validation, target, self._joint_scores)
         n_folds = self._n_folds()
         if not self.recipe_.members or n_folds == 1:
