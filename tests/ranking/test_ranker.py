@@ -143,6 +143,19 @@ def test_per_query_scaling_needs_queries_and_is_kept_in_the_file(tmp_path):
     assert np.array_equal(loaded.predict(X, qid), model.predict(X, qid))
 
 
+def test_a_loss_called_like_one_of_ours_is_not_taken_for_it(tmp_path):
+    def urank(scores, labels, mask):
+        return listnet(scores, labels, mask)
+
+    X, y, qid = _data()
+    # No gains are taken, so that any numbers will do.
+    model = NRSRanker(loss=urank, **QUICK).fit(X, y - 0.5, qid=qid)
+    model.save(tmp_path / "ranker")
+    loaded = NRSRanker.load(tmp_path / "ranker")
+    with pytest.raises(ValueError, match="was a function, which is not saved"):
+        loaded.partial_fit(X, y, qid=qid)
+
+
 @pytest.mark.parametrize("loss", ["urank", listnet])
 def test_files(tmp_path, loss):
     X, y, qid = _data()
@@ -258,6 +271,8 @@ def test_bad_input():
         model.fit(X, np.where(y > 0, y + 200, 0), qid=qid)
     with pytest.raises(ValueError, match=r"y must hold numbers up to 3.4e\+38, however: .*e\+300"):
         NRSRanker(loss="listnet", **QUICK).fit(X, y * 1e300, qid=qid)
+    with pytest.raises(ValueError, match=r"y must hold numbers.* however: \['good'"):
+        model.fit(X, np.where(y >= 0, "good", "bad"), qid=qid)
     with pytest.raises(ValueError, match="one label a row"):
         model.fit(X, np.stack([y, y], 1), qid=qid)
     with pytest.raises(ValueError, match="triple"):

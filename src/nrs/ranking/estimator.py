@@ -138,6 +138,14 @@ class QueryEstimator(ForestEstimator):
             y = y[:, 0]
         if y.ndim != 1:
             raise ValueError(f"y must have one label a row, however: its shape is {y.shape}")
+        if y.dtype.kind in "UOS":
+            try:
+                y = y.astype(np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    "y must hold numbers, the grades 0, 1, 2, … of relevance, however: "
+                    f"{y[:3].tolist()}; map the labels to numbers, and leave out rows without one"
+                ) from None
         checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         return checked
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from nrs.ranking.losses import GAIN_LOSSES, find_loss
+from nrs.ranking.losses import GAIN_LOSSES, LOSSES, find_loss
 from nrs.tabular.presets import Recipe, given_of
 
 # What only a ranker decides: a table's batches count rows.
@@ -117,6 +117,9 @@ class RankTarget:
     def __init__(self, loss: Any, *, sigmoid: bool = False) -> None:
         self.loss_name = getattr(loss, "__name__", "callable") if callable(loss) else str(loss)
         self._loss = None if loss is None else find_loss(loss)
+        if callable(loss) and LOSSES.get(self.loss_name, loss) is not loss:
+            # A function of the user's own that is called like one of ours.
+            self.loss_name = "callable"
         self.sigmoid = sigmoid
 
     def encode(self, y: np.ndarray) -> np.ndarray:
