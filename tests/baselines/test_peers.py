@@ -113,6 +113,26 @@ def test_a_raw_table_and_string_labels(estimator):
     assert len(model.serialized()) > 100
 
 
+@pytest.mark.parametrize(
+    "estimator", FORESTS[1::2] + BOOSTED[1::2], ids=lambda estimator: type(estimator).__name__
+)
+def test_one_target_for_all_rows_is_predicted(estimator):
+    if not is_installed(package_of(estimator)):
+        pytest.skip(f"{package_of(estimator)} is not installed")
+    frame, _ = raw_table()
+    np.testing.assert_allclose(estimator.fit(frame, np.full(90, 3.5)).predict(frame), 3.5)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+def test_missing_labels_are_refused(missing):
+    frame, labels = raw_table()
+    labels = pd.Series(labels).astype(object)
+    labels[3] = missing
+    for y in (labels, labels.astype("string")):
+        with pytest.raises(ValueError, match="every row needs a label"):
+            RandomForestClassifier(2).fit(frame, y)
+
+
 class FakePeer:
     """Remembers its arguments, and predicts like scikit-learn's dummy."""
 

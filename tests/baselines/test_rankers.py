@@ -47,8 +47,15 @@ def test_rows_of_queries_need_not_be_together(kind):
 @pytest.mark.parametrize("kind", RANKERS)
 def test_bad_input(kind):
     X, y, qid = _data(0)
-    with pytest.raises(ValueError, match="grade"):
-        kind(2).fit(X, y - 1, qid=qid)
+    for wrong, shown in ((y - 1, "-1"), (y + 0.5, r"\d\.5"), (y + 600, "60[012]")):
+        with pytest.raises(ValueError, match=rf"y must hold grades .* up to 100, however: {shown}"):
+            kind(2).fit(X, wrong, qid=qid)
+    with pytest.raises(ValueError, match="y=None"):
+        kind(2).fit(X, None, qid=qid)
+    with pytest.raises(ValueError, match=r"its shape is \(480, 2\)"):
+        kind(2).fit(X, np.stack([y, y], 1), qid=qid)
+    with pytest.raises(ValueError, match=r"eval_set must be a triple \(X, y, qid\).* tuple of 2"):
+        kind(2).fit(X, y, qid=qid, eval_set=(X, y))
     with pytest.raises(ValueError, match="qid=None"):
         kind(2).fit(X, y)
     with pytest.raises(ValueError, match="as many entries"):

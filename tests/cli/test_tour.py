@@ -108,6 +108,14 @@ def test_compare_puts_methods_on_the_same_folds(churn, run):
     assert all(one["scores"]["accuracy"]["mean"] > 0.7 for one in methods)
 
 
+def test_compare_without_a_method_that_can_run_says_why(churn, run, monkeypatch):
+    folder, _ = churn
+    monkeypatch.setattr("nrs.baselines.compare.available", lambda name: (False, "no such thing"))
+    result = run("compare", folder / "churn.csv", "-t", "churned", "--methods", "RF")
+    assert result.exit_code == 0, result.output
+    assert "no such thing" in result.output
+
+
 @pytest.fixture(scope="module")
 def flats(tmp_path_factory):
     rng = np.random.default_rng(0)

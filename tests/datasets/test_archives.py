@@ -127,6 +127,18 @@ def test_a_truncated_archive_is_refused(tmp_path, pack):
     assert_refused(path, tmp_path, "cannot be unpacked")
 
 
+def test_a_damaged_zip_of_bzip2_is_refused(tmp_path):
+    path = tmp_path / "in.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("train.txt", b"1 1:2\n" * 1000)
+    content = bytearray(path.read_bytes())
+    content[60:70] = bytes(10)
+    path.write_bytes(content)
+    with pytest.raises(ArchiveError, match="cannot be unpacked"):
+        extract(path, tmp_path / "out", max_bytes=100_000)
+    assert not list(tmp_path.glob("*out*"))
+
+
 def test_a_name_that_comes_twice_is_refused(tmp_path):
     path = tmp_path / "archive"
     with tarfile.open(path, "w") as archive:

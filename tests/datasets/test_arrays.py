@@ -1,3 +1,5 @@
+import zipfile
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -46,3 +48,13 @@ def test_only_what_is_named_is_read(tmp_path):
         read_npz(path, ["X", "z"])
     with pytest.raises(FileNotFoundError):
         read_npz(tmp_path / "none.npz")
+
+
+def test_what_is_no_array_is_refused(tmp_path):
+    path = tmp_path / "file.npz"
+    save_npz(path, {"X": [1.0]})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("y.npy", "0 1 2")
+    assert read_npz(path, ["X"])["X"].tolist() == [1.0]
+    with pytest.raises(DatasetFileError, match="y is no array"):
+        read_npz(path)

@@ -144,9 +144,24 @@ def test_a_folder_of_hdf5_files(tmp_path):
     assert found.classes == ("0", "1", "2")
     (tmp_path / "shape_names.txt").write_text("airplane\nbathtub\nbed\n")
     assert read_cloud_folder(tmp_path, 4).classes == ("airplane", "bathtub", "bed")
+    # Eight points give twelve: four come twice.
+    more = read_cloud_folder(tmp_path, 12).X_train
+    assert np.array_equal(more[:, 8:], more[:, :4])
+    (tmp_path / "shape_names.txt").write_text("airplane\nbathtub\n")
+    with pytest.raises(DatasetFileError, match=r"2 names .* label 2"):
+        read_cloud_folder(tmp_path, 4)
     (tmp_path / "ply_data_test0.h5").unlink()
     with pytest.raises(DatasetFileError, match="'test' in their names"):
         read_cloud_folder(tmp_path, 4)
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_a_cloud_has_at_least_one_point(tmp_path, n):
+    path = tmp_path / "two.txt"
+    path.write_text("0,0,0\n1,2,3\n")
+    for read in (read_cloud, read_cloud_folder):
+        with pytest.raises(ValueError, match=f"at least 1, however: n={n}"):
+            read(path, n)
 
 
 def test_folders_without_clouds_are_refused(tmp_path):

@@ -63,6 +63,25 @@ def test_a_file_that_changed_meanwhile_starts_afresh(server, target):
     assert target.read_bytes() == CONTENT
 
 
+def test_a_kill_between_two_files_does_not_mix_them(server, target, monkeypatch):
+    url = server.put("/file.bin", b"old" * 1000, cut_after=[10, 10, 10])
+    with pytest.raises(DownloadError):
+        fetch(url, target, limit=2_000_000)
+    server.put("/file.bin", CONTENT, etag='"two"')
+    write_state = download._write_state
+
+    def killed(*args):
+        write_state(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(download, "_write_state", killed)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(url, target, limit=2_000_000)
+    monkeypatch.setattr(download, "_write_state", write_state)
+    fetch(url, target, limit=2_000_000)
+    assert target.read_bytes() == CONTENT
+
+
 @pytest.mark.parametrize("behaviour", [{"etag": None}, {"etag": 'W/"weak"'}, {"ranges": False}])
 def test_without_a_promise_of_the_same_bytes_a_cut_starts_afresh(server, target, behaviour):
     url = server.put("/file.bin", CONTENT, cut_after=[1000], **behaviour)

@@ -97,7 +97,19 @@ def test_writing_needs_queries_and_leaves_the_old_file(tmp_path):
     for bad in (Rows(np.ones((2, 1)), np.ones(2)), Rows(np.ones((2, 1)), np.ones(2), np.ones(3))):
         with pytest.raises(ValueError, match="X, y and qid must have as many rows"):
             write_letor(path, bad)
+    X, y, qid = np.ones((2, 1)), np.array([1, 0]), np.array([7, 7])
+    for name, wrong in (
+        ("qid", Rows(X, y, np.array(["shoes", "hats"]))),
+        ("qid", Rows(X, y, np.array([1.0, 1.5]))),
+        ("y", Rows(X, np.array(["good", "bad"]), qid)),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must hold .*(shoes|1.5|good)"):
+            write_letor(path, wrong)
+    with pytest.raises(ValueError, match="comments must have one entry a row"):
+        write_letor(path, Rows(X, y, qid), comments=["only one"])
     assert path.read_text() == "1 qid:1 1:1\n"
+    write_letor(path, Rows(X, y > 0, qid.astype(float)))
+    assert path.read_text() == "1 qid:7 1:1\n0 qid:7 1:1\n"
 
 
 GOOD = "2 qid:7 1:0.5 2:1 # fine\n\n0 qid:7 2:3\n"
@@ -111,6 +123,8 @@ GOOD = "2 qid:7 1:0.5 2:1 # fine\n\n0 qid:7 2:3\n"
         ("x qid:1 1:3", "label 'x'"),
         ("1 qid:a 1:3", "query 'qid:a'"),
         ("1 qid:1.5 1:3", "query 'qid:1.5'"),
+        ("1 qid:inf 1:3", "query 'qid:inf'"),
+        ("1 qid:12345678901234567890 1:3", "query 'qid:12345678901234567890'"),
         ("1 qid:1 1:3 4", "'4' is not a pair"),
         ("1 qid:1 a:3", "'a:3' is not a pair"),
         ("1 qid:1 3:", "'3:' is not a pair"),
@@ -150,6 +164,14 @@ def test_empty_files_and_compressed_ones(tmp_path):
 def test_the_width_grows_with_the_file(tmp_path):
     path = _write(tmp_path, "1 qid:1 1:1\n0 qid:2 5:2\n")
     assert read_letor(path).X.shape == (2, 5)
+
+
+def test_queries_of_64_bits_and_huge_labels_keep_their_digits(tmp_path):
+    queries = [2**53, 2**53 + 1, -(2**63), 2**63 - 1]
+    text = "".join(f"1e30 qid:{query} 1:1\n" for query in queries)
+    rows = read_letor(_write(tmp_path, text))
+    assert rows.qid.tolist() == queries
+    assert rows.y.tolist() == [1e30] * 4
 
 
 def test_infinities_are_read_as_they_are():

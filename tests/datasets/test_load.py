@@ -14,6 +14,7 @@ from nrs.datasets import (
     names,
     save_npz,
 )
+from tests.datasets.conftest import TEST, TRAIN
 
 
 def example(entry, seed=0):
@@ -268,3 +269,12 @@ def test_wrong_arguments_are_told():
     with pytest.raises(ValueError, match="fold=0"):
         load("iris", fold=0)
     assert download.CONNECT_TIMEOUT < 2
+
+
+def test_get_names_no_file_that_could_not_be_kept(data, folders, tiny):
+    for source in tiny.sources:
+        (data / source.file).write_bytes(TRAIN if source.part == "train" else TEST)
+    (folders / "cache").write_text("a file where the folder should be")
+    assert load(tiny).X_train.shape == (6, 3)
+    with pytest.raises(OSError, match=r"must be kept in .*NRS_CACHE"):
+        get(tiny)

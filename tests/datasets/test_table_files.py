@@ -122,6 +122,25 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 def test_cells_that_need_quotes_have_them(tmp_path):
     table = pa.table({"a,b": ['say "yes"', "x,y", "plain"]})
-    with write_table_file(tmp_path / "a.csv") as writer:
-        writer.write(table)
-    assert read_table_file(tmp_path / "a.csv").to_pylist() == table.to_pylist()
+    # A Parquet file may hold its texts as codes or bytes.
+    column = table["a,b"]
+    for cells in (column, column.dictionary_encode(), column.cast(pa.binary())):
+        with write_table_file(tmp_path / "a.csv") as writer:
+            writer.write(pa.table({"a,b": cells}))
+        assert read_table_file(tmp_path / "a.csv").to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_json_has_no_nan(name, tmp_path):
+    with write_table_file(tmp_path / name) as writer:
+        writer.write(pa.table({"a": [1.5, float("nan"), float("inf"), None]}))
+    text = (tmp_path / name).read_text()
+    assert [line.strip(",") for line in text.splitlines() if "a" in line] == [
+        '{"a": 1.5}', '{"a": null}', '{"a": null}', '{"a": null}',
+    ]  # fmt: skip
+
+
+def test_blank_lines_before_the_names_do_not_hide_the_separator(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("\n\na;b\n1;2\n")
+    assert read_table_file(path).to_pylist() == [{"a": 1, "b": 2}]

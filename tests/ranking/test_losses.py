@@ -109,7 +109,7 @@ def test_descent_finds_the_order(name):
 
 
 @pytest.mark.parametrize("name", sorted(GAIN_LOSSES))
-@pytest.mark.parametrize("label", [-1.0, 0.5])
+@pytest.mark.parametrize("label", [-1.0, 0.5, 200.0])
 def test_gains_need_grades(name, label):
     with pytest.raises(ValueError, match=rf"whole numbers from 0 .* {label:g}"):
         LOSSES[name](torch.zeros(1, 2), torch.tensor([[1.0, label]]))

@@ -133,10 +133,21 @@ def test_a_measurement_tells_its_rules():
 def test_bad_input():
     with pytest.raises(ValueError, match="whole numbers from 0"):
         measure([1.0], [0.5], [1])
+    with pytest.raises(ValueError, match=r"below 1024 .* however: 1100"):
+        measure([2.0, 1.0], [1100, 1], [1, 1], "err")
     with pytest.raises(ValueError, match=r"labels must have one entry a row.*\(3,\)"):
         measure([1, 2], [1, 2, 3], [1, 1])
     with pytest.raises(ValueError, match="discount must be"):
         ndcg(torch.zeros(1, 2), torch.zeros(1, 2), discount="ln")
-    for name in ("recall", "ndcg@0", "ndcg@x"):
+    for metric in ("ndcg", "err", "map@1", "mrr"):
+        with pytest.raises(ValueError, match="scores must be numbers, however: 1 of 3 are NaN"):
+            measure([float("nan"), 2, 1], [0, 1, 2], [1, 1, 2], metric)
+        with pytest.raises(ValueError, match="labels must be numbers, however: 2 of 3 are NaN"):
+            measure([3, 2, 1], [0, float("nan"), float("nan")], [1, 1, 2], metric)
+    for k in (0, -1, 1.5):
+        for function in ALL:
+            with pytest.raises(ValueError, match=rf"k must be .* k={k}"):
+                function(torch.zeros(1, 2), torch.ones(1, 2), k)
+    for name in ("recall", "ndcg@0", "ndcg@x", "ndcg@²"):
         with pytest.raises(ValueError, match="metric must be"):
             find_metric(name)

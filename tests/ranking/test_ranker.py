@@ -53,6 +53,9 @@ def test_scores_ranks_and_measures():
         assert (np.diff(scores[rows]) <= 0).all()
     # Query by query, as they first appear.
     assert list(dict.fromkeys(qid[order])) == list(dict.fromkeys(qid))
+    # Without queries, all rows are of one.
+    for rows in (X, X.tolist(), sparse.csr_matrix(X)):
+        assert model.rank(rows).tolist() == np.argsort(-scores, kind="stable").tolist()
     found = model.evaluate(X, y, qid, "ndcg@5", discount="paper", empty="zero")
     assert "NDCG@5" in str(found)
     assert "discount paper" in str(found)
@@ -96,6 +99,7 @@ def test_the_epoch_is_chosen_by_the_metric_of_the_held_out_queries():
     assert model.score(*validation[:2], qid=validation[2]) == pytest.approx(best, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize(
     "make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
 )
@@ -110,6 +114,9 @@ def test_frames_with_a_column_of_queries(make):
     assert len(model.rank(frame)) == len(X)
     plain = NRSRanker(**QUICK).fit(X, y, qid=qid, eval_set=(X, y, qid))
     assert np.allclose(plain.predict(X), model.predict(frame))
+    # Rows without names have no column of queries either.
+    assert np.array_equal(model.predict(X), model.predict(frame))
+    assert model.score(X, y, qid=qid) == model.score(frame, y)
     with pytest.raises(ValueError, match="'query' must name a column"):
         NRSRanker(**QUICK).fit(frame, y, qid="query")
     with pytest.raises(ValueError, match="X has no names"):
@@ -134,6 +141,19 @@ def test_per_query_scaling_needs_queries_and_is_kept_in_the_file(tmp_path):
     model.save(tmp_path / "ranker")
     loaded = NRSRanker.load(tmp_path / "ranker")
     assert np.array_equal(loaded.predict(X, qid), model.predict(X, qid))
+
+
+def test_a_loss_called_like_one_of_ours_is_not_taken_for_it(tmp_path):
+    def urank(scores, labels, mask):
+        return listnet(scores, labels, mask)
+
+    X, y, qid = _data()
+    # No gains are taken, so that any numbers will do.
+    model = NRSRanker(loss=urank, **QUICK).fit(X, y - 0.5, qid=qid)
+    model.save(tmp_path / "ranker")
+    loaded = NRSRanker.load(tmp_path / "ranker")
+    with pytest.raises(ValueError, match="was a function, which is not saved"):
+        loaded.partial_fit(X, y, qid=qid)
 
 
 @pytest.mark.parametrize("loss", ["urank", listnet])
@@ -226,6 +246,13 @@ def test_fractional_labels_where_there_are_no_gains():
         model.score(X, y - 0.5, qid=qid)
 
 
+def test_labels_without_a_gain_where_there_are_no_gains():
+    X, y, qid = _data()
+    model = NRSRanker(loss="ranknet", **QUICK).fit(X, y * 365, qid=qid)
+    assert "val_ndcg@10" not in model.history_.rows[0]
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_bad_input():
     X, y, qid = _data()
     model = NRSRanker(**QUICK)
@@ -239,10 +266,20 @@ def test_bad_input():
         model.fit(X, y - 1, qid=qid)
     with pytest.raises(ValueError, match=r"y must hold grades .* 1\.5"):
         model.fit(X, y + 0.5, qid=qid)
+    # Their gains would be infinite, and the training said to diverge.
+    with pytest.raises(ValueError, match=r"y must hold grades .* up to 100 .* 201"):
+        model.fit(X, np.where(y > 0, y + 200, 0), qid=qid)
+    with pytest.raises(ValueError, match=r"y must hold numbers up to 3.4e\+38, however: .*e\+300"):
+        NRSRanker(loss="listnet", **QUICK).fit(X, y * 1e300, qid=qid)
+    with pytest.raises(ValueError, match=r"y must hold numbers.* however: \['good'"):
+        model.fit(X, np.where(y >= 0, "good", "bad"), qid=qid)
     with pytest.raises(ValueError, match="one label a row"):
         model.fit(X, np.stack([y, y], 1), qid=qid)
     with pytest.raises(ValueError, match="triple"):
         model.fit(X, y, qid=qid, eval_set=(X, y))
+    # No metric is defined, and the first epoch was taken for the best.
+    with pytest.raises(ValueError, match=f"none of the {len(set(qid))} has one"):
+        model.fit(X, y, qid=qid, eval_set=(X, y * 0, qid))
     with pytest.raises(ValueError, match="leaves none"):
         NRSRanker(validation_fraction=0.2, **QUICK).fit(X[:3], y[:3], qid=[1, 1, 2])
     for wrong in ({"loss": "hinge"}, {"batch_size": 0}, {"query_scale": "minmax"}):

@@ -137,6 +137,8 @@ class _CatBoost(_Boosting):
             "random_seed": seed,
             "thread_count": -1 if self.n_jobs is None else self.n_jobs,
             "allow_writing_files": False,
+            # One target for all rows is predicted, as by every other method, and not refused.
+            "allow_const_label": True,
             "verbose": False,
         }
         return kind(**settings | (self.options or {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +26,8 @@ METRICS = {
 class Compared:
     """Scores of one method, a list of one value a fold for each metric.
 
-    `problem` says why a method could not run; then there are no scores.
+    A score is NaN where a fold has none: without some class there is no ROC AUC. `problem` says
+    why a method could not run; then there are no scores.
     """
 
     name: str
@@ -35,8 +37,10 @@ class Compared:
     problem: str | None = None
 
     def mean_and_std(self, metric: str) -> tuple[float, float]:
-        """Over the folds."""
-        values = self.scores[metric]
+        """Over the folds that have the score; NaN if none has."""
+        values = [value for value in self.scores[metric] if not math.isnan(value)]
+        if not values:
+            return math.nan, math.nan
         return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
     @property
@@ -48,17 +52,24 @@ class Compared:
         return statistics.fmean(self.predict_times)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
+        """Everything as JSON values, in which a score that there is not is None."""
         if self.problem is not None:
             return {"name": self.name, "problem": self.problem}
         means = {metric: self.mean_and_std(metric) for metric in self.scores}
         return {
             "name": self.name,
-            "scores": {name: {"mean": mean, "std": std} for name, (mean, std) in means.items()},
-            "folds": self.scores,
+            "scores": {
+                name: {"mean": _or_none(mean), "std": _or_none(std)}
+                for name, (mean, std) in means.items()
+            },
+            "folds": {name: [*map(_or_none, values)] for name, values in self.scores.items()},
             "fit_seconds": self.fit_seconds,
             "predict_seconds": self.predict_seconds,
         }
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def compare_methods(
@@ -125,9 +136,9 @@ def compare_methods(
 def _run(one: Compared, table: LabelledTable, kept: Any, held: Any, seed: int) -> None:
     # The registry holds the paper's protocol; here NRS stands as a user gets it.
     ours: dict[str, Any] = {"preset": "default"} if one.name == "NRS" else {}
-    model = make(one.name, task=table.task, seed=seed, **ours)
     if table.categorical:
-        model.set_params(categorical_features=table.categorical)
+        ours["categorical_features"] = table.categorical
+    model = make(one.name, task=table.task, seed=seed, **ours)
     begin = time.perf_counter()
     model.fit(table.features.take(kept), table.truth[kept])
     fitted = time.perf_counter()

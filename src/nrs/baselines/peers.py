@@ -24,8 +24,10 @@ from sklearn.utils.validation import (
 )
 
 from nrs.tabular import TableEncoder
+from nrs.tabular.columns import missing_cells
 from nrs.tabular.frames import Table, read_table_for
 from nrs.tabular.runtime import draw_seed
+from nrs.tabular.targets import labels_as_array
 
 
 class MissingPeerError(ImportError):
@@ -144,7 +146,9 @@ class PeerClassifier(ClassifierMixin, PeerEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+        labels = column_or_1d(labels_as_array(y), warn=True)
+        if labels.dtype.kind == "O" and missing_cells(labels).any():
+            raise ValueError("Input y contains NaN or None; every row needs a label")
         check_classification_targets(labels)
         classes, positions = np.unique(labels, return_inverse=True)
         self._fit_peer(X, positions, sample_weight, len(classes))

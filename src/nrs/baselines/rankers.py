@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from nrs.baselines.boosting import BOOSTING
 from nrs.baselines.peers import PeerEstimator, import_peer
 from nrs.ranking.metrics import measure, ndcg
-from nrs.ranking.queries import Queries, group_queries, slots
-from nrs.ranking.recipe import are_grades
+from nrs.ranking.queries import Queries, group_queries, read_eval_set, slots
+from nrs.ranking.recipe import MOST_GRADE, are_grades, not_grades
 from nrs.ranking.umart import urank_gradients
 from nrs.tabular import TableEncoder
 from nrs.tabular.runtime import draw_seed
@@ -65,7 +65,7 @@ class _BoostedRanker(PeerEstimator):
         train = _Part(self._encoded(table), labels, queries)
         held_out = None
         if eval_set is not None:
-            X_val, y_val, qid_val = eval_set
+            X_val, y_val, qid_val = read_eval_set(eval_set)
             table = self._read_table(X_val, reset=False)
             held_out = _Part(
                 self._encoded(table), *_labels_and_queries(y_val, qid_val, table.n_rows)
@@ -234,8 +234,16 @@ class _Part:
 
 
 def _labels_and_queries(y: Any, qid: Any, n_rows: int) -> tuple[np.ndarray, Queries]:
+    if y is None:
+        raise ValueError("y must hold one grade 0, 1, 2, … a row, however: y=None")
     labels = check_array(labels_as_array(y), dtype=np.float64, ensure_2d=False, input_name="y")
     check_consistent_length(labels, np.empty(n_rows))
-    if labels.ndim != 1 or not are_grades(labels):
-        raise ValueError("y must hold one grade 0, 1, 2, … a row, however: it does not")
+    if labels.ndim != 1:
+        raise ValueError(f"y must hold one grade a row, however: its shape is {labels.shape}")
+    if not are_grades(labels):
+        wrong = labels[not_grades(labels)][0]
+        raise ValueError(
+            f"y must hold grades 0, 1, 2, … up to {MOST_GRADE}, however: {wrong:g}; map the labels "
+            "to grades"
+        )
     return labels, group_queries(qid, n_rows)

@@ -78,7 +78,7 @@ def compare(
     from rich.console import Console
     from rich.table import Table
 
-    metrics = list(next(one.scores for one in compared if one.scores))
+    metrics = list(next((one.scores for one in compared if one.scores), ()))
     grid = Table(
         title=f"{table.source}: {table.task} of {target}, {folds} folds, mean ± std",
         box=None,

@@ -151,6 +151,11 @@ def extract(
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         # A name that is a file in one entry and a folder in another, or comes twice.
         raise _damaged(path, error) from None
+    except OSError as error:
+        # bzip2 tells of damage so, without the number that the disk's errors have.
+        if error.errno is not None:
+            raise
+        raise _damaged(path, error) from None
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
     return folder

@@ -100,13 +100,18 @@ def read_npz(
         )
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in wanted}
+            arrays = {name: file[name] for name in wanted}
     except ValueError as error:
         if "allow_pickle" in str(error):
             raise _damaged(path, "it holds pickled Python objects, which are never read") from None
         raise _damaged(path, f"an array cannot be read ({error})") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
         raise _damaged(path, f"an array cannot be read ({error})") from None
+    # NumPy gives the bytes of what is no array.
+    others = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
+    if others:
+        raise _damaged(path, f"{', '.join(others)} is no array")
+    return arrays
 
 
 def _damaged(path: str | os.PathLike[str], what: str) -> DatasetFileError:

@@ -85,7 +85,7 @@ def read_cloud(
     DatasetFileError
         If the file is damaged, empty, too large, or lacks normals.
     ValueError
-        If its ending is none of these.
+        If its ending is none of these, or n is below 1.
 
     Examples
     --------
@@ -96,6 +96,7 @@ def read_cloud(
     ...     read_cloud(path).tolist()
     [[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]
     """
+    _check_points(n)
     path = Path(path)
     kind = cloud_kind(path)
     if kind in MESHES:
@@ -113,6 +114,11 @@ def read_cloud(
     if not np.isfinite(cloud).all():
         raise unreadable(path, "cloud", "a number is NaN or infinite")
     return np.ascontiguousarray(to_float32(cloud)[: None if whole else n, :channels])
+
+
+def _check_points(n: int) -> None:
+    if n < 1:
+        raise ValueError(f"n must be a number of points of at least 1, however: n={n}")
 
 
 def cloud_kind(path: Path) -> str:
@@ -182,6 +188,7 @@ def read_cloud_folder(
     DatasetFileError
         If the folder has none of these forms, or a file cannot be read.
     """
+    _check_points(n)
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} must be a folder of clouds, however: it is not there")
@@ -254,18 +261,24 @@ def _hdf5_folder(folder: Path, files: list[Path], n: int, normals: bool) -> Clou
                 f"{', '.join(path.name for path in files)}"
             )
         rows = [read_hdf5(path) for path in mine]
-        clouds = np.concatenate([row.X for row in rows])[:, :n]
+        clouds = np.concatenate([row.X for row in rows])
         if normals:
             # Stored apart from the coordinates, under their own name.
             directions = [read_hdf5(path, x="normal").X for path in mine]
-            clouds = np.concatenate([clouds, np.concatenate(directions)[:, :n]], axis=2)
-        X[part] = clouds.astype(np.float32)
+            clouds = np.concatenate([clouds, np.concatenate(directions)], axis=2)
+        X[part] = clouds[:, np.arange(n) % clouds.shape[1]].astype(np.float32)
         y[part] = np.concatenate([row.y for row in rows]).astype(np.int64)
+    n_classes = int(max(map(np.max, y.values()))) + 1
     names = folder / "shape_names.txt"
     if names.is_file():
         classes = tuple(names.read_text("utf-8").split())
     else:
-        classes = tuple(str(label) for label in range(int(max(map(np.max, y.values()))) + 1))
+        classes = tuple(map(str, range(n_classes)))
+    if n_classes > len(classes):
+        raise DatasetFileError(
+            f"{names} must name every class, however: it has {len(classes)} names and the files "
+            f"hold the label {n_classes - 1}; add the names, or remove the file"
+        )
     return CloudFolder(X["train"], y["train"], X["test"], y["test"], classes)
 
 

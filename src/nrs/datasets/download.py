@@ -177,6 +177,9 @@ def _transfer(
         if total is not None and (total > limit or (size is not None and total != size)):
             _forget(partial)
             raise _wrong_size(url, total, limit, size)
+        if not done:
+            # Before the state of this file, which would vouch for bytes of another.
+            partial.write_bytes(b"")
         _write_state(partial, url, response.headers, total)
         with (
             open(partial, "ab" if done else "wb") as file,

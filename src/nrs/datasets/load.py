@@ -134,6 +134,8 @@ def get(name: str | Entry, *, fold: int = 1) -> Path:
     ------
     DatasetNotFoundError, DatasetFileError, DownloadError, ArchiveError
         As `load`.
+    OSError
+        If the cache cannot be written.
     ValueError
         If the dataset is part of a Python package and has no file.
     """
@@ -149,7 +151,13 @@ def get(name: str | Entry, *, fold: int = 1) -> Path:
     found = find_npz(entry, fold)
     if isinstance(found, LocalFile):
         return found.path
-    return _read_raw(entry, fold, download=True, complaint=None)[1]
+    path = _read_raw(entry, fold, download=True, complaint=None)[1]
+    if path is None:
+        raise OSError(
+            f"{entry.name!r} must be kept in {cache_folder()}, however: it cannot be written "
+            "there; let the environment variable NRS_CACHE name a folder that can"
+        )
+    return path
 
 
 def _check_fold(entry: Entry, fold: int) -> None:
@@ -168,7 +176,7 @@ def _read_local(entry: Entry, found: LocalFile, fold: int) -> dict[str, Array]:
 
 def _read_raw(
     entry: Entry, fold: int, *, download: bool, complaint: DatasetFileError | None
-) -> tuple[dict[str, Array], Path]:
+) -> tuple[dict[str, Array], Path | None]:
     """Read the source's own files, fetched if need be; keep them as ``.npz`` in the cache."""
     files = find_sources(entry, fold)
     if files is not None:
@@ -190,7 +198,8 @@ def _read_raw(
     return result
 
 
-def _parse(entry: Entry, files: dict[str, Path], fold: int) -> tuple[dict[str, Array], Path]:
+def _parse(entry: Entry, files: dict[str, Path], fold: int) -> tuple[dict[str, Array], Path | None]:
+    """The arrays, and the file that keeps them; None if it cannot be written."""
     stored = read_sources(entry, files, fold=fold)
     names, missing = choose_names(entry, stored)
     if missing:
@@ -206,6 +215,7 @@ def _parse(entry: Entry, files: dict[str, Path], fold: int) -> tuple[dict[str, A
         save_npz(path, stored)
     except OSError as error:
         _log.warning("%s could not be kept as %s (%s)", entry.name, path, error)
+        return arrays, None
     return arrays, path
 
 

@@ -335,7 +335,8 @@ class _Opened:
         """How a comma-separated file is read: in blocks, parsed, and converted."""
         from pyarrow import csv
 
-        line = self._head.split(b"\n", 1)[0].decode(encoding, "replace")
+        # Blank lines before the names are passed over.
+        line = self._head.lstrip(b"\r\n").split(b"\n", 1)[0].decode(encoding, "replace")
         separator = max(_SEPARATORS, key=line.count)
         return (
             csv.ReadOptions(block_size=chunk_bytes, encoding=encoding),

@@ -6,12 +6,14 @@ import contextlib
 import csv as csv_module
 import io
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from nrs.core.atomic import atomic_write
+from nrs.datasets.large_table import plain_type
 
 SUFFIXES = (".csv", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson", ".json")
 _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
@@ -139,12 +141,24 @@ class TableWriter:
         return pyarrow.ipc.new_file(self._file, schema)
 
     def _write_lines(self, table: Any) -> None:
-        lines = [json.dumps(row, ensure_ascii=False, default=str) for row in table.to_pylist()]
+        lines = [
+            json.dumps(
+                {name: _json_value(cell) for name, cell in row.items()},
+                ensure_ascii=False,
+                default=str,
+            )
+            for row in table.to_pylist()
+        ]
         if self._form == ".json":
             start = "[\n" if self._n_rows == 0 else ",\n"
             self._file.write((start + ",\n".join(lines)).encode())
         else:
             self._file.write(("\n".join(lines) + "\n").encode())
+
+
+def _json_value(cell: Any) -> Any:
+    """The cell, or None for NaN and infinity, which JSON does not know."""
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def _write_csv(file: Any, table: Any, *, header: bool) -> None:
@@ -161,11 +175,12 @@ def _write_csv(file: Any, table: Any, *, header: bool) -> None:
 
 
 def _needs_quotes(column: Any) -> bool:
-    import pyarrow
-    from pyarrow import compute
+    from pyarrow import compute, types
 
-    if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
+    kind = plain_type(column.type)
+    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    if not any(is_text(kind) for is_text in texts):
         return False
     # A column of classes has few different values, whatever its length.
-    found = compute.match_substring_regex(column.unique(), pattern='[",\r\n]')
+    found = compute.match_substring_regex(column.unique().cast(kind), pattern='[",\r\n]')
     return bool(compute.any(found).as_py())

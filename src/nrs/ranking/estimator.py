@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from nrs.ranking.batches import MOST_CELLS, QueryBatch, QueryBatches, QueryRows
-from nrs.ranking.evaluation import evaluator
+from nrs.ranking.evaluation import check_relevant, evaluator
 from nrs.ranking.forest import (
     centre_members,
     forest_loss,
@@ -20,7 +20,13 @@ from nrs.ranking.forest import (
 )
 from nrs.ranking.losses import LOSSES
 from nrs.ranking.metrics import measure
-from nrs.ranking.queries import Queries, column_names, group_queries, without_column
+from nrs.ranking.queries import (
+    Queries,
+    column_names,
+    group_queries,
+    read_eval_set,
+    without_column,
+)
 from nrs.ranking.recipe import RankRecipe, RankTarget, are_grades, rank_recipe
 from nrs.ranking.scaling import QueryScaler
 from nrs.tabular.base import MOST_VALIDATION_ROWS
@@ -84,16 +90,8 @@ class QueryEstimator(ForestEstimator):
             self._take_pass(QueryRows(features, targets, queries, device, folds))
 
     def _eval_rows(self, eval_set: Any, device: torch.device) -> QueryRows:
-        if isinstance(eval_set, list) and len(eval_set) == 1:
-            eval_set = eval_set[0]
-        if isinstance(eval_set, (tuple, list)) and len(eval_set) == 2 and self._qid_column:
-            eval_set = (*eval_set, None)
-        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 3:
-            raise ValueError(
-                "eval_set must be a triple (X, y, qid) of held-out queries, however: "
-                f"{type(eval_set).__name__}{_size(eval_set)}"
-            )
-        table, labels, queries = self._read_queries(*eval_set, reset=False)
+        held_out = read_eval_set(eval_set, qid_in_x=self._qid_column is not None)
+        table, labels, queries = self._read_queries(*held_out, reset=False)
         features = self._scaled(self.encoder_.transform(table), queries)
         return QueryRows(features, self.target_.encode(labels), queries, device)
 
@@ -123,7 +121,7 @@ class QueryEstimator(ForestEstimator):
         """The table without its column of queries, and the query of each row."""
         name = qid if isinstance(qid, str) else self._qid_column
         names = column_names(X)
-        if name is None or (names is not None and name not in names and not isinstance(qid, str)):
+        if not isinstance(qid, str) and (name is None or name not in (names or ())):
             return X, qid
         if names is None or name not in names:
             raise ValueError(
@@ -140,6 +138,14 @@ class QueryEstimator(ForestEstimator):
             y = y[:, 0]
         if y.ndim != 1:
             raise ValueError(f"y must have one label a row, however: its shape is {y.shape}")
+        if y.dtype.kind in "UOS":
+            try:
+                y = y.astype(np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    "y must hold numbers, the grades 0, 1, 2, … of relevance, however: "
+                    f"{y[:3].tolist()}; map the labels to numbers, and leave out rows without one"
+                ) from None
         checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         return checked
 
@@ -201,6 +207,7 @@ class QueryEstimator(ForestEstimator):
     def _evaluator(self, rows: Any, validation: Any) -> Any:
         metric, target = self.recipe_.metric, self.target_
         if validation is not None:
+            check_relevant(metric, validation)
             return evaluator(metric, validation, target, self._joint_scores)
         n_folds = self._n_folds()
         if not self.recipe_.members or n_folds == 1:
@@ -240,7 +247,3 @@ class QueryEstimator(ForestEstimator):
     def _target_from_state(state: dict[str, Any]) -> Any:
         known = state["loss"] if state["loss"] in LOSSES else None
         return RankTarget(known, sigmoid=state["sigmoid"])
-
-
-def _size(value: Any) -> str:
-    return f" of {len(value)}" if hasattr(value, "__len__") else ""

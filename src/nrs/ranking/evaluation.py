@@ -16,6 +16,25 @@ from nrs.ranking.recipe import RankTarget, are_grades
 EVALUATION_QUERIES = 64
 
 
+def check_relevant(metric: Any, rows: QueryRows) -> None:
+    """Refuse held-out queries without a relevant document, whose NDCG, MAP, … are undefined.
+
+    Raises
+    ------
+    ValueError
+        If there is none, and a metric that needs one is to choose the epoch.
+    """
+    labels = rows.targets[rows.index]
+    by_loss = metric == "loss" or (metric == "default" and not are_grades(labels.numpy()))
+    if callable(metric) or by_loss or (labels > 0).any():
+        return
+    raise ValueError(
+        f"held-out queries must have a relevant document (a label above 0) to choose the epoch by, "
+        f"however: none of the {len(rows.queries)} has one; give an eval_set that does, or set "
+        "validation_fraction=0 or metric='loss'"
+    )
+
+
 def evaluator(
     metric: Any,
     rows: QueryRows,

@@ -69,6 +69,7 @@ def ndcg(
     tensor(0.2500)
     """
     _check("discount", discount, DISCOUNTS)
+    _check_k(k)
     scores, labels, mask = check_padded(scores, labels, mask)
     gains = gains_of(labels)
     weights = _discounts(gains, k, discount)
@@ -100,6 +101,7 @@ def err(
     >>> err(torch.tensor([[2.0, 1.0]]), torch.tensor([[0, 1]]))
     tensor(0.2500)
     """
+    _check_k(k)
     scores, labels, mask = check_padded(scores, labels, mask)
     gains = gains_of(labels)
     best = float(labels.max()) if max_label is None else float(max_label)
@@ -130,6 +132,7 @@ def mean_average_precision(
     >>> mean_average_precision(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[1, 0, 2]]))
     tensor(0.8333)
     """
+    _check_k(k)
     scores, labels, mask = check_padded(scores, labels, mask)
     relevant = (labels > 0).to(scores.dtype).gather(1, ranked(scores, labels, mask))
     precision = relevant.cumsum(1) / _ranks(relevant)
@@ -157,6 +160,7 @@ def mean_reciprocal_rank(
     >>> mean_reciprocal_rank(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[0, 1, 2]]))
     tensor(0.5000)
     """
+    _check_k(k)
     scores, labels, mask = check_padded(scores, labels, mask)
     relevant = (labels > 0).to(scores.dtype).gather(1, ranked(scores, labels, mask))
     found = (relevant / _ranks(relevant))[:, :k].amax(1)
@@ -219,7 +223,8 @@ def measure(
     Raises
     ------
     ValueError
-        If lengths differ, a label is negative or fractional, or the metric is unknown.
+        If lengths differ, a score or label is NaN, a label is negative or fractional where gains
+        are taken, or the metric is unknown.
 
     Examples
     --------
@@ -228,6 +233,12 @@ def measure(
     """
     function, k = find_metric(metric)
     padded, mask = pad_queries(qid, scores=scores, labels=labels)
+    for name, values in padded.items():
+        if values.isnan().any():
+            raise ValueError(
+                f"{name} must be numbers, however: {int(values.isnan().sum())} of "
+                f"{int(mask.sum())} are NaN; leave out these rows, or mend what gave them"
+            )
     given: dict[str, Any] = {"discount": discount} if function is ndcg else {}
     value = function(padded["scores"], padded["labels"], k, mask, empty=empty, **given)
     return Measurement(
@@ -249,7 +260,7 @@ def find_metric(metric: str) -> tuple[Callable[..., Tensor], int | None]:
     5
     """
     name, at, k = str(metric).partition("@")
-    if name not in METRICS or (at and not (k.isdigit() and int(k) > 0)):
+    if name not in METRICS or (at and not (k.isdecimal() and int(k) > 0)):
         raise ValueError(
             f"metric must be one of {', '.join(METRICS)}, or one of them with a number of "
             f"documents such as 'ndcg@10', however: metric={metric!r}"
@@ -260,6 +271,11 @@ def find_metric(metric: str) -> tuple[Callable[..., Tensor], int | None]:
 def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name} must be one of {choices}, however: {name}={value!r}")
+
+
+def _check_k(k: int | None) -> None:
+    if k is not None and (not hasattr(k, "__index__") or k < 1):
+        raise ValueError(f"k must be a number of documents of at least 1, however: k={k!r}")
 
 
 def _ranks(x: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -56,20 +58,21 @@ def gains_of(labels: Tensor) -> Tensor:
     Raises
     ------
     ValueError
-        If a label is negative or not a whole number.
+        If a label is negative or not a whole number, or its gain is infinite in its dtype.
 
     Examples
     --------
     >>> gains_of(torch.tensor([[0.0, 1.0, 2.0]]))
     tensor([[0., 1., 3.]])
     """
-    wrong = (labels < 0) | (labels != labels.floor())
+    most = math.log2(torch.finfo(labels.dtype).max)
+    wrong = (labels < 0) | (labels != labels.floor()) | (labels >= most)
     if wrong.any():
         value = labels[wrong][0].item()
         raise ValueError(
-            f"labels must be whole numbers from 0 where a gain 2^label − 1 is taken, however: "
-            f"{value:g}; grade the documents 0, 1, 2, … or use a loss without gains "
-            "('ranknet', 'listnet', 'rank_cosine')"
+            f"labels must be whole numbers from 0 and below {most:.0f} where a gain 2^label − 1 is "
+            f"taken in {labels.dtype}, however: {value:g}; grade the documents 0, 1, 2, … or use a "
+            "loss without gains ('ranknet', 'listnet', 'rank_cosine')"
         )
     return torch.exp2(labels) - 1
 

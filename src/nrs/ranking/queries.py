@@ -112,6 +112,28 @@ def read_qid(qid: Any, n_rows: int | None = None) -> np.ndarray:
     return codes.astype(str) if codes.dtype.kind == "O" else codes
 
 
+def read_eval_set(eval_set: Any, *, qid_in_x: bool = False) -> tuple[Any, Any, Any]:
+    """The three parts of an ``eval_set``; two where the queries are a column of X.
+
+    Raises
+    ------
+    ValueError
+        If it has other parts.
+    """
+    if isinstance(eval_set, list) and len(eval_set) == 1:
+        eval_set = eval_set[0]
+    if isinstance(eval_set, (tuple, list)) and len(eval_set) == 2 and qid_in_x:
+        eval_set = (*eval_set, None)
+    if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 3:
+        size = f" of {len(eval_set)}" if hasattr(eval_set, "__len__") else ""
+        raise ValueError(
+            "eval_set must be a triple (X, y, qid) of held-out queries, however: "
+            f"{type(eval_set).__name__}{size}"
+        )
+    X, y, qid = eval_set
+    return X, y, qid
+
+
 def column_names(X: Any) -> list[str] | None:
     """The columns of a pandas, polars or pyarrow table; None for what has no names."""
     if hasattr(X, "columns") and hasattr(X, "shape"):

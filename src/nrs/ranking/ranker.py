@@ -66,10 +66,10 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
     >>> y = (X[:, 0] > 0.5).astype(int) + (X[:, 0] > 1)
     >>> qid = np.repeat(np.arange(20), 10)
     >>> model = NRSRanker(loss="listnet", epochs=20, random_state=0).fit(X, y, qid=qid)
-    >>> model.score(X, y, qid=qid) > model.oob_score_ > 0.8
+    >>> model.score(X, y, qid=qid) >= model.oob_score_ > 0.8
     True
-    >>> print(model.evaluate(X, y, qid, "ndcg@5"))  # doctest: +ELLIPSIS
-    NDCG@5 0... (discount log2; 0 of 20 queries without a relevant document: skipped)
+    >>> print(model.evaluate(X, y, qid, "ndcg@5"))
+    NDCG@5 1.0000 (discount log2; 0 of 20 queries without a relevant document: skipped)
     """
 
     # Routed without being asked for, in cross-validation with metadata routing.
@@ -228,8 +228,9 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         ----------
         X : table (n_rows, n_columns)
             A document a row.
-        qid : array (n_rows,), optional
-            The query of each row; all of one if None.
+        qid : array (n_rows,) or str, optional
+            The query of each row, or the name of a column of `X`. If None, the column that the
+            model was fitted with; all rows are of one query if `X` has no such column.
 
         Examples
         --------
@@ -238,8 +239,11 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         >>> sorted(model.rank(X, qid=[0, 1, 0, 1, 0, 1])[:3].tolist())
         [0, 2, 4]
         """
+        given = self._take_qid(X, qid)[1]
+        if given is None:
+            qid = given = np.zeros(X.shape[0] if hasattr(X, "shape") else len(X), dtype=np.int64)
         scores = self.predict(X, qid)
-        queries = group_queries(self._take_qid(X, qid)[1], len(scores))
+        queries = group_queries(given, len(scores))
         order: np.ndarray = np.lexsort((-scores, queries.numbers()))
         return order
 
@@ -252,8 +256,9 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
             A document a row.
         y : array (n_rows,)
             Relevance grades.
-        qid : array (n_rows,), optional
-            The query of each row.
+        qid : array (n_rows,) or str
+            The query of each row, or the name of a column of `X`; not needed where the model was
+            fitted with that name.
         """
         return float(self.evaluate(X, y, qid))
 
@@ -275,13 +280,14 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
             A document a row.
         y : array (n_rows,)
             Relevance grades.
-        qid : array (n_rows,), optional
-            The query of each row.
+        qid : array (n_rows,) or str
+            The query of each row, or the name of a column of `X`; not needed where the model was
+            fitted with that name.
         metric : str
             Such as "ndcg@10", "map" or "mrr".
-        discount : str or callable
-            How gains at lower ranks count less, see :func:`nrs.ranking.metrics.measure`.
-        empty : str or float
+        discount : {"log2", "paper"}
+            How gains at lower ranks count less, see :func:`nrs.ranking.metrics.ndcg`.
+        empty : {"skip", "zero", "one"}
             What a query without a relevant document counts: "skip" leaves it out.
         """
         scores = self.predict(X, qid)

@@ -10,11 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from nrs.ranking.losses import GAIN_LOSSES, find_loss
+from nrs.ranking.losses import GAIN_LOSSES, LOSSES, find_loss
 from nrs.tabular.presets import Recipe, given_of
 
 # What only a ranker decides: a table's batches count rows.
 _OWN = ("loss", "query_scale", "batch_size")
+# Gains 2^y − 1 of float32, and sums of them, are finite up to this.
+MOST_GRADE = 100
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,9 @@ class RankTarget:
     def __init__(self, loss: Any, *, sigmoid: bool = False) -> None:
         self.loss_name = getattr(loss, "__name__", "callable") if callable(loss) else str(loss)
         self._loss = None if loss is None else find_loss(loss)
+        if callable(loss) and LOSSES.get(self.loss_name, loss) is not loss:
+            # A function of the user's own that is called like one of ours.
+            self.loss_name = "callable"
         self.sigmoid = sigmoid
 
     def encode(self, y: np.ndarray) -> np.ndarray:
@@ -123,14 +128,21 @@ class RankTarget:
         Raises
         ------
         ValueError
-            If the loss takes gains and a label is negative or fractional.
+            If the loss takes gains and a label is negative, fractional or above `MOST_GRADE`, or
+            a label is beyond float32.
         """
         if self.loss_name in GAIN_LOSSES and not are_grades(y):
-            wrong = y[(y < 0) | (y != np.floor(y))][0]
+            wrong = y[not_grades(y)][0]
             raise ValueError(
-                f"y must hold grades 0, 1, 2, … for loss={self.loss_name!r}, which takes gains "
-                f"2^y − 1, however: {wrong:g}; map the labels to grades, or use a loss without "
-                "gains ('ranknet', 'listnet', 'rank_cosine')"
+                f"y must hold grades 0, 1, 2, … up to {MOST_GRADE} for loss={self.loss_name!r}, "
+                f"which takes gains 2^y − 1, however: {wrong:g}; map the labels to grades, or use "
+                "a loss without gains ('ranknet', 'listnet', 'rank_cosine')"
+            )
+        most = float(np.finfo(np.float32).max)
+        if np.abs(y).max() > most:
+            raise ValueError(
+                f"y must hold numbers up to {most:.2g}, however: {np.abs(y).max():g}; divide the "
+                "labels by a constant"
             )
         return y.astype(np.float32)
 
@@ -148,10 +160,19 @@ class RankTarget:
         return {"kind": self.kind, "loss": self.loss_name, "sigmoid": self.sigmoid}
 
 
+def not_grades(y: np.ndarray) -> np.ndarray:
+    """Which labels are not whole numbers from 0 to `MOST_GRADE`.
+
+    >>> not_grades(np.array([0.0, 0.5, 2.0, 365.0])).tolist()
+    [False, True, False, True]
+    """
+    return ~((y >= 0) & (y == np.floor(y)) & (y <= MOST_GRADE))
+
+
 def are_grades(y: np.ndarray) -> bool:
-    """Whether all labels are whole numbers from 0.
+    """Whether all labels are whole numbers from 0, of which gains can be taken.
 
     >>> are_grades(np.array([0.0, 2.0])), are_grades(np.array([0.5]))
     (True, False)
     """
-    return bool(((y >= 0) & (y == np.floor(y))).all())
+    return not not_grades(y).any()

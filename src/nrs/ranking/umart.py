@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nrs.ranking.recipe import MOST_GRADE, not_grades
+
 # Scores this far below the best of their query have no weight left, and their squares no digits.
 _FARTHEST = 300.0
 
@@ -31,7 +33,7 @@ def urank_gradients(scores: Any, labels: Any, lengths: Any) -> tuple[np.ndarray,
     Raises
     ------
     ValueError
-        If labels are negative or fractional, or the lengths do not sum to the rows.
+        If labels are no grades from 0 to 100, or the lengths do not sum to the rows.
 
     Examples
     --------
@@ -47,9 +49,11 @@ def urank_gradients(scores: Any, labels: Any, lengths: Any) -> tuple[np.ndarray,
             f"lengths must be positive and sum to the number of rows, however: {len(s)} scores, "
             f"{len(y)} labels, and lengths that sum to {sizes.sum()}"
         )
-    if ((y < 0) | (y != np.floor(y))).any():
-        wrong = y[(y < 0) | (y != np.floor(y))][0]
-        raise ValueError(f"labels must be grades 0, 1, 2, …, however: {wrong:g}")
+    wrong = not_grades(y)
+    if wrong.any():
+        raise ValueError(
+            f"labels must be grades 0, 1, 2, … up to {MOST_GRADE}, however: {y[wrong][0]:g}"
+        )
     grades, place = np.unique(y, return_inverse=True)
     query = np.repeat(np.arange(len(sizes)), sizes)
     cell = query * len(grades) + place.reshape(-1)

@@ -158,7 +158,8 @@ def write_letor(
     Raises
     ------
     ValueError
-        If rows have no queries, or X, y and qid differ in length.
+        If rows have no queries, X, y and qid differ in length, y or qid hold what is no number, or
+        there are fewer comments than rows.
 
     Examples
     --------
@@ -179,15 +180,41 @@ def write_letor(
                     f"X, y and qid must have as many rows each, however: {lengths}; give the "
                     "query of each row"
                 )
+            y, qid = _numbers("y", y), _numbers("qid", qid)
             for x, label, query in zip(np.asarray(X, np.float32), y, qid, strict=True):
                 kept = np.arange(len(x)) if zeros else np.flatnonzero(x)
                 words = x[kept].astype(str).tolist()
                 pairs = (
                     f"{i}:{_short(w)}" for i, w in zip((kept + 1).tolist(), words, strict=True)
                 )
-                note = "" if notes is None else f" # {next(notes)}".replace("\n", " ")
-                text = " ".join([_short(str(label)), f"qid:{query}", *pairs])
+                note = "" if notes is None else f" # {_next_comment(notes)}".replace("\n", " ")
+                text = " ".join([_short(str(label)), f"qid:{_short(str(query))}", *pairs])
                 file.write(f"{text}{note}\n".encode())
+
+
+def _numbers(name: str, values: Array) -> Array:
+    """What LETOR's text can hold: numbers, and for queries whole ones."""
+    found = np.asarray(values)
+    if found.dtype.kind == "b":
+        return found.astype(np.int64)
+    if found.dtype.kind not in "iuf":
+        problem = f"{found[:1].tolist()} of dtype {found.dtype}"
+    elif name == "qid" and not np.array_equal(found, np.floor(found)):
+        problem = f"{found[found != np.floor(found)][0]:g}"
+    else:
+        return found
+    raise ValueError(
+        f"{name} must hold {'whole ' if name == 'qid' else ''}numbers to be written as LETOR text, "
+        f"however: {problem}; number them, for instance by np.unique({name}, "
+        "return_inverse=True)[1]"
+    )
+
+
+def _next_comment(comments: Iterator[str]) -> str:
+    found = next(comments, None)
+    if found is None:
+        raise ValueError("comments must have one entry a row, however: there are fewer")
+    return found
 
 
 def _short(number: str) -> str:

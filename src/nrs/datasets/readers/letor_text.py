@@ -23,6 +23,8 @@ _POWERS = 10 ** np.arange(9, dtype=np.uint32)
 # Digits of which every number is exact in float64.
 _MOST_DIGITS = 15
 _MOST_INDEX_DIGITS = 8
+# Whole numbers below this are exact in float64.
+_EXACT = 2**53
 _NO_POINT = 64
 
 
@@ -112,11 +114,11 @@ def parse_block(block: bytes) -> Pairs:
                 raise _explain(block)
             text.read_others(colons + 1, ends, digits, values, block)
             text.read_others(label_starts, label_ends, label_digits, labels, block)
-    qids = values[queries]
     columns[queries] = 0
-    if np.count_nonzero(columns) != len(columns) - n_lines or (qids != np.floor(qids)).any():
+    if np.count_nonzero(columns) != len(columns) - n_lines:
         raise _explain(block)
-    return Pairs(labels, qids.astype(np.int64), counts, columns, values)
+    qids = text.whole_numbers(colons[queries] + 1, ends[queries], values[queries], block)
+    return Pairs(labels, qids, counts, columns, values)
 
 
 class _Text:
@@ -233,6 +235,19 @@ class _Text:
                 raise _explain(block)
             values[token] = number
 
+    def whole_numbers(self, starts: Array, ends: Array, values: Array, block: bytes) -> Array:
+        """Values that must be whole as int64, read again where float64 has lost their digits."""
+        exact = np.abs(values) < _EXACT
+        if (values[exact] != np.floor(values[exact])).any():
+            raise _explain(block)
+        numbers: Array = np.where(exact, values, 0).astype(np.int64)
+        for token in np.flatnonzero(~exact).tolist():
+            number = _whole(self.content[starts[token] : ends[token]])
+            if number is None:
+                raise _explain(block)
+            numbers[token] = number
+        return numbers
+
     def _eight(self, last: Array) -> Array:
         """The numbers that the eight digits up to these bytes spell."""
         number: Array = self.four.take(last - 4) * np.uint32(10_000)
@@ -260,6 +275,17 @@ def _float(token: bytes) -> float | None:
         return None
 
 
+def _whole(token: bytes) -> int | None:
+    """A whole number of 64 bits; with a point or an exponent only where it is exact."""
+    number = _float(token)
+    if number is None or (abs(number) < _EXACT and number != number // 1):
+        return None
+    if abs(number) < _EXACT:
+        return int(number)
+    digits = token.lstrip(b"+-")
+    return int(token) if digits.isdigit() and -(2**63) <= int(token) < 2**63 else None
+
+
 def _explain(block: bytes) -> MalformedLineError:
     """Find the first bad line of a block that could not be read, and say what is wrong."""
     for number, line in enumerate(block.split(b"\n")):
@@ -276,9 +302,8 @@ def _problem(tokens: list[bytes]) -> str | None:
         return f"the label {_shown(tokens[0])} is not a number"
     if len(tokens) < 2 or not tokens[1].startswith(b"qid:"):
         return "there is no query (qid:…) after the label"
-    query = _float(tokens[1][4:])
-    if query is None or query != query // 1 or not abs(query) < 2**53:
-        return f"the query {_shown(tokens[1])} is not a whole number"
+    if _whole(tokens[1][4:]) is None:
+        return f"the query {_shown(tokens[1])} is not a whole number of 64 bits"
     for token in tokens[2:]:
         index, colon, value = token.partition(b":")
         if (

@@ -84,5 +84,6 @@ def _load(
 
 
 def whole_numbers(y: Array) -> Array:
-    """Turn floats that are all whole numbers into int64; leave others."""
-    return y.astype(np.int64) if np.array_equal(y, np.floor(y)) else y
+    """Turn floats that are all whole numbers of 64 bits into int64; leave others."""
+    whole = np.array_equal(y, np.floor(y)) and bool((np.abs(y) < 2**63).all())
+    return y.astype(np.int64) if whole else y
