@@ -333,3 +333,10 @@ def test_half_precision_squares_do_not_overflow(formulation):
     layer = NRS(64, n_mul=8, seed=0, formulation=formulation).half()
     assert (layer(x.half()).float() - expected).abs().max() < 0.05
     assert layer.norm.running_var.isfinite().all()
+
+
+def test_depth_two_refuses_a_single_row_before_anything_changes():
+    layer = NRS(6, n_h=5, depth=2)
+    with pytest.raises(ValueError, match=r"at least two.*\(1, 6\)"):
+        layer(torch.zeros(1, 6))
+    assert layer.norm.num_batches_tracked == 0
