@@ -45,3 +45,23 @@ def test_inputs_of_a_folded_network_have_gradients():
     (expected,) = torch.autograd.grad(network(x).sum(), x)
     (got,) = torch.autograd.grad(fold(network)(x).sum(), x)
     assert_close(got, expected)
+
+
+def test_a_module_that_comes_twice_is_folded_where_it_stands():
+    relu = nn.ReLU()
+    network = nn.Sequential(relu, nn.Linear(4, 4), relu, nn.Linear(4, 4), nn.BatchNorm1d(4))
+    for _ in range(3):
+        network(torch.randn(20, 4) * 3)
+    x = torch.randn(5, 4)
+    folded = fold(network)
+    assert_close(folded(x), network.eval()(x))
+    assert isinstance(folded[4], nn.Identity)
+
+
+def test_a_folded_layer_computes_with_the_weights_that_it_loads():
+    layers = [NRS(6, n_mul=2, n_h=5, depth=2, seed=seed).eval().fold() for seed in (0, 1)]
+    assert layers[0].matrix0 is not None
+    x = torch.randn(40, 6)
+    expected = layers[0](x)
+    layers[1].load_state_dict(layers[0].state_dict())
+    assert torch.equal(layers[1](x), expected)

@@ -75,6 +75,7 @@ class FoldedNRS(nn.Module):
                 matrix = _input_major(dense_weight(index, kernels, features))
             self.register_buffer(f"matrix{number}", matrix, persistent=False)
             features = shift.shape[0]
+        self.register_load_state_dict_post_hook(_make_matrices)
         self.requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -106,6 +107,18 @@ class FoldedNRS(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, out_features={self.out_features}"
+
+
+def _make_matrices(folded: FoldedNRS, incompatible: object) -> None:
+    """Make the matrices that a folded layer keeps anew, of the weights that it has loaded."""
+    features = folded.in_features
+    for number in range(folded.depth):
+        index, weight, bias, matrix = (
+            getattr(folded, f"{part}{number}") for part in ("index", "weight", "bias", "matrix")
+        )
+        if matrix is not None:
+            setattr(folded, f"matrix{number}", _input_major(dense_weight(index, weight, features)))
+        features = bias.shape[0]
 
 
 def _keeps_matrix(formulation: str, features: int, weight: Tensor) -> bool:
@@ -155,7 +168,8 @@ def _fold(module: nn.Module) -> nn.Module:
     for name, child in module.named_children():
         setattr(module, name, _fold(child))
     if isinstance(module, nn.Sequential):
-        children = list(module.children())
+        # Not children(), which leaves out a module that comes a second time.
+        children = list(module)
         for position in range(len(children) - 1):
             first, second = children[position], children[position + 1]
             if type(first) is nn.Linear and type(second) is nn.BatchNorm1d:
