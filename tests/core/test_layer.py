@@ -4,6 +4,7 @@ import copy
 import pickle
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -340,3 +341,13 @@ def test_depth_two_refuses_a_single_row_before_anything_changes():
     with pytest.raises(ValueError, match=r"at least two.*\(1, 6\)"):
         layer(torch.zeros(1, 6))
     assert layer.norm.num_batches_tracked == 0
+
+
+def test_a_seed_may_be_numpys_and_the_default_device_another():
+    expected = NRS(6, n_mul=2, seed=3)
+    assert torch.equal(NRS(6, n_mul=2, seed=np.int64(3)).weight, expected.weight)
+    # As "cuda" would be, the default is not where the generators are.
+    with torch.device("meta"):
+        layer = NRS(6, n_mul=2, seed=3, device="cpu")
+    assert torch.equal(layer.index, expected.index)
+    assert torch.equal(layer.weight, expected.weight)

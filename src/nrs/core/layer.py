@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from numbers import Integral
 
 import torch
@@ -125,7 +126,7 @@ class NRS(nn.Module):
         self.n_mul, self.n_per, self.n_h = n_mul, n_per, n_h
         self.layout, self.depth = layout, depth
         self.activation, self.formulation = activation, formulation
-        self.seed = seed
+        self.seed = None if seed is None else operator.index(seed)
 
         kernel = n_h if depth == 1 else 3
         where = {"device": device, "dtype": dtype}
@@ -158,7 +159,8 @@ class NRS(nn.Module):
             bound = 1 / math.sqrt(weight[0].numel())
             for parameter in (weight, bias):
                 if parameter is not None:
-                    fresh = torch.empty(parameter.shape, dtype=parameter.dtype)
+                    # Where the generator is, whatever torch's default device.
+                    fresh = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
                     fresh.uniform_(-bound, bound, generator=generator)
                     with torch.no_grad():
                         parameter.copy_(fresh)
