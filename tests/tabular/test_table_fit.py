@@ -153,6 +153,23 @@ def test_a_killed_fit_goes_on_with_the_same_bits(labelled, columns, tmp_path, mo
         NRSClassifier(**QUICK, checkpoint=tmp_path).fit(other)
 
 
+def test_a_checkpoint_of_other_labels_or_class_weights_is_refused(tmp_path):
+    x = np.random.default_rng(0).normal(size=300)
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"x": x, "y": x > 0}), path)
+    model = NRSClassifier(**QUICK, checkpoint=tmp_path / "checkpoint")
+    model.fit(nrs.Table(path, "y"))
+    with pytest.raises(CheckpointError, match="data"):
+        nrs.NRSClassifier(
+            **QUICK, checkpoint=tmp_path / "checkpoint", class_weight={False: 1, True: 9}
+        ).fit(nrs.Table(path, "y"))
+    size = path.stat().st_size
+    parquet.write_table(pyarrow.table({"x": x, "y": x < 0}), path)
+    assert path.stat().st_size == size
+    with pytest.raises(CheckpointError, match="data"):
+        model.fit(nrs.Table(path, "y"))
+
+
 def test_a_full_disk_leaves_the_last_checkpoint_and_model(labelled, columns, tmp_path, monkeypatch):
     table = nrs.Table(labelled[0], "target", columns=columns)
     model = NRSClassifier(**QUICK, checkpoint=tmp_path / "checkpoint")
