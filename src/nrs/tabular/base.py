@@ -572,7 +572,8 @@ class TableEstimator(BaseEstimator):
         identity = {
             "data": rows.checksum(),
             "held_out": None if validation is None else validation.checksum(),
-            "recipe": recipe.to_dict(),
+            # The writer may know a metric that could not be told to the others.
+            "recipe": self._group.of_writer(recipe.to_dict()),
             **self._identity(),
         }
         return Checkpoint(self.checkpoint, identity)
