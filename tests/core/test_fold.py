@@ -1,5 +1,6 @@
 """Folding a whole network."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -65,3 +66,31 @@ def test_a_folded_layer_computes_with_the_weights_that_it_loads():
     expected = layers[0](x)
     layers[1].load_state_dict(layers[0].state_dict())
     assert torch.equal(layers[1](x), expected)
+
+
+@pytest.mark.parametrize(
+    ("norm", "shape"),
+    [
+        (nn.BatchNorm1d(5, affine=False), (6, 4)),
+        (nn.BatchNorm1d(5, track_running_stats=False), (6, 4)),
+        (nn.BatchNorm1d(3), (6, 3, 4)),
+    ],
+)
+def test_a_normalisation_that_cannot_be_folded_is_copied(norm, shape):
+    network = nn.Sequential(nn.Linear(4, 5), norm)
+    x = torch.randn(shape) + 1
+    network(x)
+    assert_close(fold(network)(x), network.eval()(x))
+
+
+def test_the_normalisation_of_several_gpus_is_folded_and_another_refused():
+    layer = NRS(6, n_mul=2, seed=0)
+    layer(3 * torch.randn(50, 6) + 1)
+    x = torch.randn(20, 6)
+    expected = layer.eval()(x)
+    apart = nn.SyncBatchNorm.convert_sync_batchnorm(layer)
+    assert isinstance(apart.norm, nn.SyncBatchNorm)
+    assert_close(fold(apart)(x), expected)
+    layer.norm = nn.LayerNorm(12)
+    with pytest.raises(ValueError, match="however: the layer has a LayerNorm"):
+        fold(layer)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import fuse_linear_bn_eval
 
 from nrs.core import choose as rules
@@ -20,7 +22,13 @@ def folded_stage(
     """Fold a batch normalisation in its eval mode into the kernel and bias before it."""
     kernel = weight.detach().clone()
     shift = torch.zeros_like(kernel[:, 0, 0, 0]) if bias is None else bias.detach().clone()
-    if isinstance(norm, nn.BatchNorm1d):
+    if norm is not None and not isinstance(norm, nn.Identity):
+        # SyncBatchNorm too, which several GPUs have in its place.
+        if not isinstance(norm, _BatchNorm):
+            raise ValueError(
+                "a batch normalisation can be folded, however: the layer has a "
+                f"{type(norm).__name__}; use the layer itself"
+            )
         if norm.running_mean is None or norm.running_var is None:
             raise ValueError(
                 "a normalisation without running statistics cannot be folded: it depends on the "
@@ -160,6 +168,17 @@ def fold(module: nn.Module) -> nn.Module:
     return _fold(copy.deepcopy(module).eval())
 
 
+def _foldable(module: nn.Module, features: int) -> TypeGuard[nn.BatchNorm1d]:
+    """Whether a module after a Linear is a normalisation that can become part of it."""
+    return (
+        type(module) is nn.BatchNorm1d
+        and module.affine
+        and module.running_mean is not None
+        # Of a sequence a normalisation may be that of its places.
+        and module.num_features == features
+    )
+
+
 def _fold(module: nn.Module) -> nn.Module:
     from nrs.core.layer import NRS  # the layer offers fold() itself
 
@@ -172,7 +191,7 @@ def _fold(module: nn.Module) -> nn.Module:
         children = list(module)
         for position in range(len(children) - 1):
             first, second = children[position], children[position + 1]
-            if type(first) is nn.Linear and type(second) is nn.BatchNorm1d:
+            if type(first) is nn.Linear and _foldable(second, first.out_features):
                 module[position] = fuse_linear_bn_eval(first, second)
                 module[position + 1] = nn.Identity()
     for child in module.children():
