@@ -35,3 +35,18 @@ def test_it_learns_as_many_weights_as_the_paper_says():
     layer = FullyConnectedExpansion(8, 3, sparse_init=False, frozen=False)
     expansion = 8 * (3 * 9 * 8)
     assert count_parameters(layer) == count_parameters(NRS(8, 3)) + expansion
+
+
+def test_a_single_row_has_no_statistics():
+    layer = FullyConnectedExpansion(6, 2, sparse_init=True, frozen=True)
+    with pytest.raises(ValueError, match=r"at least two.*\(1, 6\)"):
+        layer(torch.zeros(1, 6))
+
+
+def test_it_comes_whole_from_the_meta_device():
+    arguments = {"sparse_init": True, "frozen": True, "seed": 3}
+    empty = FullyConnectedExpansion(5, 2, **arguments, device="meta").to_empty(device="cpu")
+    empty.order.zero_()  # What memory holds there is anything.
+    empty.reset_parameters()
+    x = torch.randn(6, 5)
+    assert_close(empty(x), FullyConnectedExpansion(5, 2, **arguments)(x))

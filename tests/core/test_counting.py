@@ -76,3 +76,12 @@ def test_counting_leaves_the_module_as_it_was():
     assert module.training
     assert not module[1].training
     assert not module[0]._forward_hooks
+
+
+def test_a_module_in_two_places_counts_as_often_as_it_runs():
+    shared = nn.Linear(3, 3)
+    twice = nn.Sequential(nn.Sequential(shared), nn.Sequential(shared))
+    apart = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    x = torch.randn(1, 3)
+    assert count(twice, x).macs == count(apart, x).macs == 18
+    assert count(twice, x).parameters == 12

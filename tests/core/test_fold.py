@@ -1,5 +1,6 @@
 """Folding a whole network."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -45,3 +46,51 @@ def test_inputs_of_a_folded_network_have_gradients():
     (expected,) = torch.autograd.grad(network(x).sum(), x)
     (got,) = torch.autograd.grad(fold(network)(x).sum(), x)
     assert_close(got, expected)
+
+
+def test_a_module_that_comes_twice_is_folded_where_it_stands():
+    relu = nn.ReLU()
+    network = nn.Sequential(relu, nn.Linear(4, 4), relu, nn.Linear(4, 4), nn.BatchNorm1d(4))
+    for _ in range(3):
+        network(torch.randn(20, 4) * 3)
+    x = torch.randn(5, 4)
+    folded = fold(network)
+    assert_close(folded(x), network.eval()(x))
+    assert isinstance(folded[4], nn.Identity)
+
+
+def test_a_folded_layer_computes_with_the_weights_that_it_loads():
+    layers = [NRS(6, n_mul=2, n_h=5, depth=2, seed=seed).eval().fold() for seed in (0, 1)]
+    assert layers[0].matrix0 is not None
+    x = torch.randn(40, 6)
+    expected = layers[0](x)
+    layers[1].load_state_dict(layers[0].state_dict())
+    assert torch.equal(layers[1](x), expected)
+
+
+@pytest.mark.parametrize(
+    ("norm", "shape"),
+    [
+        (nn.BatchNorm1d(5, affine=False), (6, 4)),
+        (nn.BatchNorm1d(5, track_running_stats=False), (6, 4)),
+        (nn.BatchNorm1d(3), (6, 3, 4)),
+    ],
+)
+def test_a_normalisation_that_cannot_be_folded_is_copied(norm, shape):
+    network = nn.Sequential(nn.Linear(4, 5), norm)
+    x = torch.randn(shape) + 1
+    network(x)
+    assert_close(fold(network)(x), network.eval()(x))
+
+
+def test_the_normalisation_of_several_gpus_is_folded_and_another_refused():
+    layer = NRS(6, n_mul=2, seed=0)
+    layer(3 * torch.randn(50, 6) + 1)
+    x = torch.randn(20, 6)
+    expected = layer.eval()(x)
+    apart = nn.SyncBatchNorm.convert_sync_batchnorm(layer)
+    assert isinstance(apart.norm, nn.SyncBatchNorm)
+    assert_close(fold(apart)(x), expected)
+    layer.norm = nn.LayerNorm(12)
+    with pytest.raises(ValueError, match="however: the layer has a LayerNorm"):
+        fold(layer)

@@ -4,6 +4,7 @@ import copy
 import pickle
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -315,3 +316,38 @@ def test_weights_in_any_memory_format(n_per, depth, n_h):
     assert torch.equal(layer(x), expected)
     assert torch.allclose(layer.fold()(x), expected, atol=1e-6)
     layer.train()(x).sum().backward()
+
+
+@pytest.mark.parametrize(("depth", "n_h"), [(1, 3), (2, 5)])
+def test_a_batch_of_no_rows_leaves_the_running_statistics_finite(depth, n_h):
+    layer = NRS(6, n_mul=2, n_h=n_h, depth=depth, seed=0)
+    before = {name: value.clone() for name, value in layer.named_buffers() if "running" in name}
+    assert layer(torch.empty(0, 6)).shape == (0, 12)
+    for name, value in before.items():
+        assert torch.equal(layer.get_buffer(name), value)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_half_precision_squares_do_not_overflow(formulation):
+    x = 30 * torch.randn(512, 64)
+    expected = NRS(64, n_mul=8, seed=0)(x)
+    layer = NRS(64, n_mul=8, seed=0, formulation=formulation).half()
+    assert (layer(x.half()).float() - expected).abs().max() < 0.05
+    assert layer.norm.running_var.isfinite().all()
+
+
+def test_depth_two_refuses_a_single_row_before_anything_changes():
+    layer = NRS(6, n_h=5, depth=2)
+    with pytest.raises(ValueError, match=r"at least two.*\(1, 6\)"):
+        layer(torch.zeros(1, 6))
+    assert layer.norm.num_batches_tracked == 0
+
+
+def test_a_seed_may_be_numpys_and_the_default_device_another():
+    expected = NRS(6, n_mul=2, seed=3)
+    assert torch.equal(NRS(6, n_mul=2, seed=np.int64(3)).weight, expected.weight)
+    # As "cuda" would be, the default is not where the generators are.
+    with torch.device("meta"):
+        layer = NRS(6, n_mul=2, seed=3, device="cpu")
+    assert torch.equal(layer.index, expected.index)
+    assert torch.equal(layer.weight, expected.weight)

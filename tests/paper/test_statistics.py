@@ -3,10 +3,11 @@
 import math
 
 import pytest
+from scipy import stats
 
 from nrs.paper import statistics
 from nrs.paper.printed import number, reported
-from nrs.paper.statistics import Sample, compare, holm, ranks, sample
+from nrs.paper.statistics import Sample, compare, holm, ranks, sample, wilcoxon_holm
 
 
 def test_the_marks_of_the_paper():
@@ -96,3 +97,17 @@ def test_the_diagram_is_a_picture(tmp_path):
     assert (tmp_path / "cd.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="at least 3 methods"):
         statistics.draw_critical_differences({"a": {"x": 1.0}}, tmp_path / "no.png")
+
+
+def test_scores_that_differ_by_rounding_are_ties():
+    # 0.1 + 0.2 is not 0.3, and 90.1 − 90 is not 85.1 − 85.
+    scores = {"a": {"x": 0.1 + 0.2, "y": 1.0}, "b": {"x": 0.3, "y": 0.0}, "c": {"x": 0.0, "y": 2.0}}
+    assert ranks(scores) == {"a": 1.75, "b": 2.25, "c": 2.0}
+    base = [90.0, 85.0, 70.0, 60.3, 55.7, 44.9, 32.1, 20.2]
+    steps = [0.1, 0.1, 0.1, -0.1, 0.2, 0.2, 0.2, -0.4]
+    rows = {
+        "a": {str(k): b + s for k, (b, s) in enumerate(zip(base, steps, strict=True))},
+        "b": {str(k): b for k, b in enumerate(base)},
+    }
+    (pair,) = wilcoxon_holm(rows)
+    assert pair["p"] == pytest.approx(stats.wilcoxon(steps).pvalue)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
@@ -15,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from nrs import NRSClassifier
+from nrs import NRSClassifier, Table
 from nrs.training import Callback, DivergenceError
 
 QUICK = {"epochs": 12, "random_state": 0, "verbose": 0}
@@ -389,3 +391,14 @@ def test_beats_a_single_linear_model_where_the_classes_are_not_linear():
 def test_breast_cancer_is_no_worse_than_chance_would_have_it():
     X, y = load_breast_cancer(return_X_y=True)
     assert cross_val_score(NRSClassifier(random_state=0), X, y, cv=3).mean() > 0.95
+
+
+@pytest.mark.parametrize("weights", [(-1, 3), (0, 0), (np.nan, 1), (1, np.inf)])
+def test_class_weights_that_mean_nothing_are_refused(tmp_path, weights):
+    x = np.linspace(-1, 1, 60)
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"x": x, "y": x > 0}), path)
+    model = NRSClassifier(class_weight=dict(zip([False, True], weights, strict=True)), **QUICK)
+    for arguments in ((x[:, None], x > 0), (Table(path, "y"),)):
+        with pytest.raises(ValueError, match="class_weight must give finite weights"):
+            model.fit(*arguments)

@@ -81,6 +81,20 @@ def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path):
         NRSClassifier(lr=1e-3, **arguments).fit(X[:200], y[:200])
 
 
+@pytest.mark.parametrize("preset", ["fast", "single"])
+def test_a_checkpoint_judged_by_other_held_out_rows_is_refused(tmp_path, preset):
+    X, y = load_digits(return_X_y=True)
+    arguments = {"epochs": 2, "random_state": 0, "checkpoint": tmp_path, "preset": preset}
+    held_out = X[200:300], y[200:300]
+    first = NRSClassifier(**arguments).fit(X[:200], y[:200], eval_set=held_out)
+    again = NRSClassifier(**arguments).fit(X[:200], y[:200], eval_set=held_out)
+    assert first.history_ == again.history_
+    with pytest.raises(CheckpointError, match="held_out"):
+        NRSClassifier(**arguments).fit(X[:200], y[:200], eval_set=(X[300:400], y[300:400]))
+    with pytest.raises(CheckpointError, match="held_out"):
+        NRSClassifier(**arguments).fit(X[:200], y[:200])
+
+
 def test_a_checkpoint_needs_a_seed(tmp_path):
     X, y = load_digits(return_X_y=True)
     with pytest.raises(ValueError, match="integer random_state"):

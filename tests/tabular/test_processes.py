@@ -218,6 +218,19 @@ def test_workers_help_a_fit(tmp_path):
     np.testing.assert_array_equal(again.predict(X), alone.predict(X))
 
 
+def test_workers_go_on_with_a_metric_that_only_the_first_process_knows(tmp_path):
+    X, y = make_classification(200, 6, random_state=0)
+
+    def hits(truth, predicted):
+        return float((truth == predicted).mean())
+
+    def fit():
+        arguments = TINY | {"epochs": 2, "metric": hits, "checkpoint": tmp_path}
+        return NRSClassifier(n_workers=2, divide="rows", **arguments).fit(X, y)
+
+    assert fit().history_ == fit().history_
+
+
 def test_errors_of_workers_reach_the_user(tmp_path, monkeypatch):
     X, y = make_classification(150, 8, random_state=0)
     model = NRSClassifier(n_workers=2, divide="rows", epochs=400, **TINY)

@@ -102,6 +102,18 @@ def test_processes_divide_the_row_groups_and_give_equally_many_batches(table, si
     assert sum(map(len, seen)) > 0.8 * N
 
 
+@pytest.mark.parametrize("buffer_rows", [40, 300, 600])
+def test_a_process_gives_all_of_its_rows_before_any_comes_again(tmp_path, buffer_rows):
+    path = tmp_path / "rows.parquet"
+    rows = pyarrow.table({"x": np.arange(N, dtype=np.float32), "y": np.arange(N)})
+    parquet.write_table(rows, path, row_group_size=50)
+    seen = Counter()
+    for rank in range(2):
+        source = _source(nrs.Table(path, "y"), 20, shard=(rank, 2), buffer_rows=buffer_rows)
+        seen.update(int(k) for _, y, _, _ in _draw(source) for k in y)
+    assert seen == Counter(range(N))
+
+
 def test_more_processes_than_row_groups(table):
     with pytest.raises(ValueError, match="20 row groups for 21 processes"):
         _source(table, shard=(0, 21))

@@ -14,7 +14,8 @@ import nrs
 from nrs import NRSClassifier, NRSRegressor
 from nrs.core import atomic
 from nrs.tabular import stream
-from nrs.tabular.fit_parts import is_streamed
+from nrs.tabular.fit_file import read_labelled
+from nrs.tabular.fit_parts import is_streamed, survey_parts
 from nrs.training import Callback
 from nrs.training.checkpoint import CheckpointError
 from tests.tabular.mixed import mixed_table
@@ -153,6 +154,23 @@ def test_a_killed_fit_goes_on_with_the_same_bits(labelled, columns, tmp_path, mo
         NRSClassifier(**QUICK, checkpoint=tmp_path).fit(other)
 
 
+def test_a_checkpoint_of_other_labels_or_class_weights_is_refused(tmp_path):
+    x = np.random.default_rng(0).normal(size=300)
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"x": x, "y": x > 0}), path)
+    model = NRSClassifier(**QUICK, checkpoint=tmp_path / "checkpoint")
+    model.fit(nrs.Table(path, "y"))
+    with pytest.raises(CheckpointError, match="data"):
+        nrs.NRSClassifier(
+            **QUICK, checkpoint=tmp_path / "checkpoint", class_weight={False: 1, True: 9}
+        ).fit(nrs.Table(path, "y"))
+    size = path.stat().st_size
+    parquet.write_table(pyarrow.table({"x": x, "y": x < 0}), path)
+    assert path.stat().st_size == size
+    with pytest.raises(CheckpointError, match="data"):
+        model.fit(nrs.Table(path, "y"))
+
+
 def test_a_full_disk_leaves_the_last_checkpoint_and_model(labelled, columns, tmp_path, monkeypatch):
     table = nrs.Table(labelled[0], "target", columns=columns)
     model = NRSClassifier(**QUICK, checkpoint=tmp_path / "checkpoint")
@@ -187,6 +205,20 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_model(labelled, columns, tmp
         model.save(path)
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_nan_is_no_label_whether_a_file_is_streamed_or_not(tmp_path):
+    x = np.arange(20.0)
+    labels = np.where(x == 3, np.nan, x % 2)
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(
+        pyarrow.table({"x": x, "y": labels, "z": np.where(x == 5, np.nan, x)}), path
+    )
+    for read in (read_labelled, survey_parts):
+        found = read(path, "y")
+        assert (found.task, found.n_rows, found.unlabelled) == ("classification", 19, 1)
+    several = read_labelled(path, ["y", "z"])
+    assert (several.n_rows, several.unlabelled) == (18, 2)
 
 
 def test_what_does_not_go_with_a_table(labelled, columns, caplog):

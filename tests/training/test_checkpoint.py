@@ -39,7 +39,16 @@ class KillAt(Callback):
             raise Killed
 
 
-def fit(directory, name="adamw", callbacks=(), fingerprint=None, seed=0, width=4, **changes):
+def fit(
+    directory,
+    name="adamw",
+    callbacks=(),
+    fingerprint=None,
+    seed=0,
+    width=4,
+    monitor="score",
+    **changes,
+):
     """A run whose dropout, order, batch noise and scores all depend on what must be saved."""
     torch.manual_seed(5)
     module = nn.Sequential(
@@ -68,6 +77,7 @@ def fit(directory, name="adamw", callbacks=(), fingerprint=None, seed=0, width=4
         settings,
         generator=generator,
         evaluate=evaluate if name in EVALUATED else None,
+        monitor=monitor,
         callbacks=callbacks,
         checkpoint=Checkpoint(directory, fingerprint) if directory is not None else None,
         steps_per_epoch=4,
@@ -138,6 +148,7 @@ def test_callbacks_of_a_resumed_run_see_where_it_is(tmp_path):
         ({"lr": 0.5}, "settings.lr is 0.03 there, 0.5 here"),
         ({"epochs": 7}, "settings.epochs is 6 there, 7 here"),
         ({"seed": 1}, "generator is '"),
+        ({"monitor": None}, "monitor is 'score' there, None here"),
         ({"width": 5}, r"torch.float32 \[4, 3\]' there, 'torch.float32 \[5, 3\]' here"),
         ({"fingerprint": {"data": "b", "rows": 3}}, "fingerprint.data is 'a' there, 'b' here"),
         ({"fingerprint": None}, "fingerprint.data is 'a' there, 'absent' here"),

@@ -60,3 +60,24 @@ def test_overrides_win_and_are_typed(tmp_path):
 def test_mistakes_name_what_was_meant(tmp_path, text, overrides, message):
     with pytest.raises(ConfigError, match=message):
         _read(tmp_path, text, *overrides)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (b"train = 3", r"train of .* must be a section, however: 3"),
+        (b"[[train]]\nlr = 1.0", r"train of .* must be a section"),
+        ("# \xe9t\xe9".encode("latin-1"), "must be a TOML file, however: 'utf-8' codec"),
+    ],
+)
+def test_what_is_no_section_or_no_text_is_told(tmp_path, written, message):
+    path = tmp_path / "run.toml"
+    path.write_bytes(written)
+    with pytest.raises(ConfigError, match=message):
+        read_config(path, {"train": TrainSettings}, ["train.lr=0.1"])
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[train]\nepochs = 3\n", encoding="utf-8-sig")
+    assert read_config(path, {"train": TrainSettings})["train"].epochs == 3

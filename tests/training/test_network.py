@@ -147,3 +147,12 @@ def test_a_saved_network_tells_what_it_is(tmp_path):
 def test_settings_out_of_range(changes, message):
     with pytest.raises(ValueError, match=message):
         RunSettings(**changes)
+
+
+def test_an_empty_evaluation_set_is_refused_before_training():
+    network = nn.Linear(1, 2)
+    before = network.weight.detach().clone()
+    rows = [(torch.zeros(1), 0)] * 8
+    with pytest.raises(ValueError, match="eval_set must hold a sample"):
+        train_network(network, rows, [], TrainSettings(epochs=1), RunSettings(), verbose=0)
+    assert torch.equal(network.weight, before)

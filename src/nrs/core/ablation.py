@@ -69,6 +69,8 @@ class FullyConnectedExpansion(nn.Module):
         self.aggregation.reset_parameters()
         if self.expansion.is_meta:
             return
+        order = self.get_buffer("order")
+        order.copy_(torch.arange(order.numel(), device=order.device).view_as(order))
         with torch.no_grad():
             if self.sparse_init:
                 rows = F.one_hot(self.aggregation.index, self.in_features)
@@ -77,13 +79,15 @@ class FullyConnectedExpansion(nn.Module):
             seed = self.aggregation.seed
             generator = None if seed is None else torch.Generator().manual_seed(seed + 1)
             bound = 1 / math.sqrt(self.in_features)
-            fresh = torch.empty(self.expansion.shape, dtype=self.expansion.dtype)
+            shape, dtype = self.expansion.shape, self.expansion.dtype
+            fresh = torch.empty(shape, dtype=dtype, device="cpu")
             self.expansion.copy_(fresh.uniform_(-bound, bound, generator=generator))
 
     def forward(self, x: Tensor) -> Tensor:
         check_input(x, self.in_features)
-        cells = F.linear(x.reshape(-1, self.in_features), self.expansion)
         layer = self.aggregation
+        cells = F.linear(x.reshape(-1, self.in_features), self.expansion)
+        layer._check_statistics(x, cells.shape[0])
         order = self.get_buffer("order")
         h = layer._stage(cells, order, layer.weight, layer.bias, layer.norm)
         return h.view(*x.shape[:-1], self.out_features)

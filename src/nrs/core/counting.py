@@ -83,7 +83,8 @@ def count(module: nn.Module, *inputs: Tensor) -> Counts:
 
         return add
 
-    for layer in _leaves(module):
+    # A module that stands in several places runs in each, and is listened to once.
+    for layer in dict.fromkeys(_leaves(module)):
         for kind, rule in _RULES:
             if isinstance(layer, kind):
                 handles.append(layer.register_forward_hook(hook(rule)))

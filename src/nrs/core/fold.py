@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import fuse_linear_bn_eval
 
 from nrs.core import choose as rules
@@ -20,7 +22,13 @@ def folded_stage(
     """Fold a batch normalisation in its eval mode into the kernel and bias before it."""
     kernel = weight.detach().clone()
     shift = torch.zeros_like(kernel[:, 0, 0, 0]) if bias is None else bias.detach().clone()
-    if isinstance(norm, nn.BatchNorm1d):
+    if norm is not None and not isinstance(norm, nn.Identity):
+        # SyncBatchNorm too, which several GPUs have in its place.
+        if not isinstance(norm, _BatchNorm):
+            raise ValueError(
+                "a batch normalisation can be folded, however: the layer has a "
+                f"{type(norm).__name__}; use the layer itself"
+            )
         if norm.running_mean is None or norm.running_var is None:
             raise ValueError(
                 "a normalisation without running statistics cannot be folded: it depends on the "
@@ -75,6 +83,7 @@ class FoldedNRS(nn.Module):
                 matrix = _input_major(dense_weight(index, kernels, features))
             self.register_buffer(f"matrix{number}", matrix, persistent=False)
             features = shift.shape[0]
+        self.register_load_state_dict_post_hook(_make_matrices)
         self.requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -106,6 +115,18 @@ class FoldedNRS(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, out_features={self.out_features}"
+
+
+def _make_matrices(folded: FoldedNRS, incompatible: object) -> None:
+    """Make the matrices that a folded layer keeps anew, of the weights that it has loaded."""
+    features = folded.in_features
+    for number in range(folded.depth):
+        index, weight, bias, matrix = (
+            getattr(folded, f"{part}{number}") for part in ("index", "weight", "bias", "matrix")
+        )
+        if matrix is not None:
+            setattr(folded, f"matrix{number}", _input_major(dense_weight(index, weight, features)))
+        features = bias.shape[0]
 
 
 def _keeps_matrix(formulation: str, features: int, weight: Tensor) -> bool:
@@ -147,6 +168,17 @@ def fold(module: nn.Module) -> nn.Module:
     return _fold(copy.deepcopy(module).eval())
 
 
+def _foldable(module: nn.Module, features: int) -> TypeGuard[nn.BatchNorm1d]:
+    """Whether a module after a Linear is a normalisation that can become part of it."""
+    return (
+        type(module) is nn.BatchNorm1d
+        and module.affine
+        and module.running_mean is not None
+        # Of a sequence a normalisation may be that of its places.
+        and module.num_features == features
+    )
+
+
 def _fold(module: nn.Module) -> nn.Module:
     from nrs.core.layer import NRS  # the layer offers fold() itself
 
@@ -155,10 +187,11 @@ def _fold(module: nn.Module) -> nn.Module:
     for name, child in module.named_children():
         setattr(module, name, _fold(child))
     if isinstance(module, nn.Sequential):
-        children = list(module.children())
+        # Not children(), which leaves out a module that comes a second time.
+        children = list(module)
         for position in range(len(children) - 1):
             first, second = children[position], children[position + 1]
-            if type(first) is nn.Linear and type(second) is nn.BatchNorm1d:
+            if type(first) is nn.Linear and _foldable(second, first.out_features):
                 module[position] = fuse_linear_bn_eval(first, second)
                 module[position + 1] = nn.Identity()
     for child in module.children():

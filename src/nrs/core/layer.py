@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from numbers import Integral
 
 import torch
@@ -125,7 +126,7 @@ class NRS(nn.Module):
         self.n_mul, self.n_per, self.n_h = n_mul, n_per, n_h
         self.layout, self.depth = layout, depth
         self.activation, self.formulation = activation, formulation
-        self.seed = seed
+        self.seed = None if seed is None else operator.index(seed)
 
         kernel = n_h if depth == 1 else 3
         where = {"device": device, "dtype": dtype}
@@ -158,7 +159,8 @@ class NRS(nn.Module):
             bound = 1 / math.sqrt(weight[0].numel())
             for parameter in (weight, bias):
                 if parameter is not None:
-                    fresh = torch.empty(parameter.shape, dtype=parameter.dtype)
+                    # Where the generator is, whatever torch's default device.
+                    fresh = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
                     fresh.uniform_(-bound, bound, generator=generator)
                     with torch.no_grad():
                         parameter.copy_(fresh)
@@ -182,11 +184,7 @@ class NRS(nn.Module):
         check_input(x, self.in_features)
         check_dtype(x, self.weight)
         rows = x.reshape(-1, self.in_features)
-        if self.training and self.norm is not None and rows.shape[0] * self._positions() == 1:
-            raise ValueError(
-                "a batch of one row has no batch statistics: in training mode give at least two "
-                f"rows, however: input shape {tuple(x.shape)}; for inference call .eval() first"
-            )
+        self._check_statistics(x, rows.shape[0])
         if self.depth == 1:
             index = self.index.view(self._groups(), -1)
             h = self._stage(rows, index, self.weight, self.bias, self.norm)
@@ -233,9 +231,13 @@ class NRS(nn.Module):
     def _groups(self) -> int:
         return self.out_features // self.n_per
 
-    def _positions(self) -> int:
-        """Cells over which the first normalisation of depth 2 averages besides the batch."""
-        return 1 if self.depth == 1 else 9
+    def _check_statistics(self, x: Tensor, n_rows: int) -> None:
+        # At depth 2 the first normalisation averages nine cells of a row, but the second one.
+        if self.training and self.norm is not None and n_rows == 1:
+            raise ValueError(
+                "a batch of one row has no batch statistics: in training mode give at least two "
+                f"rows, however: input shape {tuple(x.shape)}; for inference call .eval() first"
+            )
 
     def _stages(self) -> list[tuple[Tensor, Tensor | None, nn.BatchNorm1d | None]]:
         stages = [(self.weight, self.bias, self.norm)]

@@ -42,7 +42,10 @@ def draw_index(
     cells = n_h * n_h
     # One sort of M rows instead of M calls of randperm: the layer of a wide table is drawn in
     # milliseconds. float64 keys make a tie, and so a bias, practically impossible.
-    keys = torch.rand(n_mul * cells, in_features, generator=generator, dtype=torch.float64)
+    # On the CPU whatever torch's default device, since the generator is there.
+    keys = torch.rand(
+        n_mul * cells, in_features, generator=generator, dtype=torch.float64, device="cpu"
+    )
     permutations = keys.argsort(dim=1)
     if layout == "code":
         return permutations.reshape(-1)

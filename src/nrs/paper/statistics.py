@@ -21,6 +21,9 @@ from nrs.core.optional import import_optional
 
 LEVEL = 0.05
 DIAGRAM = "a critical-difference diagram"
+# Scores that differ by rounding alone are equal: means of the same trials in another order, or
+# differences of printed numbers.
+DECIMALS = 9
 MARKS = {"win": "●", "tie": "", "lose": "○"}
 # Scores by method, then by dataset.
 Scores = Mapping[str, Mapping[str, float]]
@@ -145,7 +148,8 @@ def wilcoxon_holm(scores: Scores) -> list[dict[str, Any]]:
     datasets = complete_datasets(scores)
     pairs: list[dict[str, Any]] = []
     for first, second in itertools.combinations(scores, 2):
-        difference = np.array([scores[first][d] - scores[second][d] for d in datasets])
+        exact = np.array([scores[first][d] - scores[second][d] for d in datasets])
+        difference = exact.round(DECIMALS)
         if len(difference) < 2:
             return []
         p = 1.0 if not difference.any() else float(stats.wilcoxon(difference).pvalue)
@@ -232,4 +236,4 @@ def _matrix(scores: Scores) -> np.ndarray:
     table = np.empty((len(complete_datasets(scores)), len(scores)))
     for column, by_dataset in enumerate(scores.values()):
         table[:, column] = [by_dataset[name] for name in complete_datasets(scores)]
-    return table
+    return table.round(DECIMALS)

@@ -189,7 +189,7 @@ class TableEstimator(BaseEstimator):
             generator=torch.Generator().manual_seed(seed),
             evaluate=self._agreed(self._evaluator(rows, validation)),
             callbacks=self._callbacks(*self._foreseen(rows)),
-            checkpoint=self._checkpoint(recipe, rows),
+            checkpoint=self._checkpoint(recipe, rows, validation),
             group=self._group,
         )
 
@@ -561,7 +561,7 @@ class TableEstimator(BaseEstimator):
             chosen.append(TimeLimit(limit, begun=self._begin, evaluation=evaluation))
         return [*chosen, Progress(self.verbose)] if self.verbose else chosen
 
-    def _checkpoint(self, recipe: Recipe, rows: Rows) -> Checkpoint | None:
+    def _checkpoint(self, recipe: Recipe, rows: Rows, validation: Rows | None) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         if not isinstance(self.random_state, (int, np.integer)):
@@ -569,7 +569,13 @@ class TableEstimator(BaseEstimator):
                 "checkpoint needs an integer random_state, so that a run started again is the "
                 f"same run, however: random_state={self.random_state!r}"
             )
-        identity = {"data": rows.checksum(), "recipe": recipe.to_dict(), **self._identity()}
+        identity = {
+            "data": rows.checksum(),
+            "held_out": None if validation is None else validation.checksum(),
+            # The writer may know a metric that could not be told to the others.
+            "recipe": self._group.of_writer(recipe.to_dict()),
+            **self._identity(),
+        }
         return Checkpoint(self.checkpoint, identity)
 
     def _identity(self) -> dict[str, Any]:

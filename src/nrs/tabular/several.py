@@ -243,8 +243,9 @@ def labelled_rows(table: Any, targets: Sequence[str]) -> Any:
     """Whether a row has a value of every target: a pyarrow array of booleans."""
     import pyarrow.compute as pc
 
-    masks = [table.column(name).is_valid() for name in targets]
-    return functools.reduce(pc.and_, masks)
+    # A file with types of its own may hold NaN where a value is missing.
+    masks = [pc.is_null(table.column(name), nan_is_null=True) for name in targets]
+    return pc.invert(functools.reduce(pc.or_, masks))
 
 
 def target_names(asked: str | Sequence[str], names: Sequence[str] = ()) -> list[str]:

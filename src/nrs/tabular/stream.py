@@ -178,10 +178,11 @@ class StreamedBatches:
             for block in self._encoded(groups):
                 n_read += len(block[0])
                 yield from buffer.exchange(block)
+            # All of them before any comes again.
+            yield from buffer.rest(self._chunk_rows())
             if self.size == 1 or n_read == 0:
-                break
+                return
             groups = own.permutation(groups)
-        yield from buffer.rest(self._chunk_rows())
 
     def _from_memory(self, groups: np.ndarray, rng: np.random.Generator) -> Iterator[Block]:
         """A table that the buffer holds as a whole is read once."""

@@ -6,13 +6,17 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nrs.tabular.base import TableEstimator
 from nrs.tabular.columns import missing_cells
-from nrs.tabular.targets import ClassTarget, MultilabelTarget, labels_as_array
+from nrs.tabular.targets import (
+    ClassTarget,
+    MultilabelTarget,
+    labels_as_array,
+    weights_of_labels,
+)
 
 
 class TableClassifier(ClassifierMixin, TableEstimator):
@@ -116,5 +120,4 @@ class TableClassifier(ClassifierMixin, TableEstimator):
     def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
         if self.class_weight is None:
             return None
-        weights: np.ndarray = compute_sample_weight(self.class_weight, labels)
-        return weights
+        return weights_of_labels(self.class_weight, labels)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import is_classifier
-from sklearn.utils.class_weight import compute_sample_weight
 
 from nrs.datasets.large_table import Table
 from nrs.tabular.batches import Rows
@@ -25,7 +24,7 @@ from nrs.tabular.schema import check_labelled
 from nrs.tabular.stream import Block, StreamedBatches
 from nrs.tabular.survey import MOST_LABELS, Survey
 from nrs.tabular.survey_merge import survey_together
-from nrs.tabular.targets import ClassTarget, RegressionTarget
+from nrs.tabular.targets import ClassTarget, RegressionTarget, weights_of_labels
 from nrs.training.processes import ALONE, Processes, present
 
 logger = logging.getLogger("nrs.tabular")
@@ -93,8 +92,8 @@ class SampledRows(Rows):
 
     def checksum(self) -> str:
         """Of the sample, and of what the files say of themselves."""
-        told = json.dumps(self.table.identity(), sort_keys=True).encode()
-        return checksum(np.frombuffer(told, dtype=np.uint8), self.features.numpy())
+        told = json.dumps([self.table.identity(), super().checksum()], sort_keys=True).encode()
+        return checksum(np.frombuffer(told, dtype=np.uint8))
 
 
 class RowEncoder:
@@ -262,7 +261,7 @@ def _class_weights(chosen: Any, survey: Survey, target: Any) -> np.ndarray | Non
     if isinstance(chosen, str) and chosen == "balanced":
         weights = 1 / counts
     else:
-        weights = compute_sample_weight(chosen, target.classes)
+        weights = weights_of_labels(chosen, target.classes)
     normed: np.ndarray = weights * counts.sum() / (weights * counts).sum()
     return normed.astype(np.float32)
 

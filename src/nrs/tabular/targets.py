@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor
 
 from nrs.tabular.column_encoders import moments
@@ -185,6 +186,28 @@ def labels_as_array(y: Any) -> np.ndarray:
             mixed = len({isinstance(v, str) for v in array.flat}) > 1
             return array if mixed else plain
     return array
+
+
+def weights_of_labels(class_weight: Any, labels: np.ndarray) -> np.ndarray:
+    """The weight of each label by its class, as scikit-learn understands ``class_weight``.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or not finite, or all are 0.
+
+    Examples
+    --------
+    >>> weights_of_labels({"a": 1, "b": 3}, np.array(["b", "a"])).tolist()
+    [3.0, 1.0]
+    """
+    weights: np.ndarray = compute_sample_weight(class_weight, labels)
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError(
+            "class_weight must give finite weights of at least 0, not all 0, however: "
+            f"{class_weight!r}"
+        )
+    return weights
 
 
 def target_from_state(state: dict[str, Any]) -> Target:

@@ -52,7 +52,8 @@ class Checkpoint:
         Where the checkpoint files go; created if it does not exist. A directory for a run.
     fingerprint : mapping, optional
         JSON values that tell this run from others, for instance a checksum of its data. The
-        settings, the shapes of all weights and the state of the generator count anyway.
+        settings, what tells the best epoch, the shapes of all weights and the state of the
+        generator count anyway.
 
     Examples
     --------
@@ -206,6 +207,7 @@ def _identity(state: TrainState, fingerprint: dict[str, Any]) -> dict[str, Any]:
     identity = {
         "fingerprint": fingerprint,
         "settings": asdict(state.settings),
+        "monitor": state.monitor,
         "weights": shapes,
         "generator": seed,
     }

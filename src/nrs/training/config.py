@@ -61,10 +61,10 @@ def read_config(
     ...     read_config(path, {"train": TrainSettings}, ["train.lr=0.1"])["train"].lr
     0.1
     """
-    text = Path(path).read_text(encoding="utf-8")
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        # Some editors put a mark before the first line, which is no TOML.
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} must be a TOML file, however: {error}") from None
     for override in overrides:
         _override(content, override, parts)
@@ -164,7 +164,9 @@ def _override(content: dict[str, Any], text: str, parts: Mapping[str, type]) -> 
         value = written.strip()
     if section not in parts:
         raise _unknown("the configuration", "section", section, section, parts)
-    content.setdefault(section, {})[key] = value
+    values = content.setdefault(section, {})
+    if isinstance(values, dict):  # Anything else is refused with its section.
+        values[key] = value
 
 
 def _unknown(source: str, kind: str, shown: str, name: str, known: Iterable[str]) -> ConfigError:

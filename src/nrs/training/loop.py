@@ -121,6 +121,7 @@ def train(
         device=device,
         average=WeightAverage(module, settings.ema) if settings.ema is not None else None,
         steps_per_epoch=steps_per_epoch,
+        monitor=monitor if evaluate is not None else None,
     )
     dtype = forward_dtype(settings.precision, device)
     callbacks = callbacks if group.is_writer else ()

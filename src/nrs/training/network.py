@@ -139,6 +139,11 @@ def train_network(
     History
         A table of what was measured by epoch.
 
+    Raises
+    ------
+    ValueError
+        If a dataset has no sample.
+
     Examples
     --------
     >>> rows = [(torch.tensor([float(i % 2)]), i % 2) for i in range(32)]
@@ -148,6 +153,11 @@ def train_network(
     >>> history["top1"][-1]
     100.0
     """
+    if eval_set is not None and len(eval_set) == 0:
+        raise ValueError(
+            "eval_set must hold a sample to measure by, however: it is empty; give None to "
+            "measure nothing"
+        )
     module.to(group.device)
     if run.channels_last:
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

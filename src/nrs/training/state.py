@@ -42,6 +42,8 @@ class TrainState:
         What ``evaluate`` gave after the last complete epoch.
     best_weights, best_score
         Weights of the best epoch so far and its score, if there is an ``evaluate``.
+    monitor : str or None
+        The metric that tells the best epoch, if one is selected.
     stop : bool
         A callback sets this to end training after the present epoch.
     """
@@ -62,4 +64,5 @@ class TrainState:
     metrics: dict[str, float] = field(default_factory=dict)
     best_weights: dict[str, Tensor] | None = None
     best_score: float = math.nan
+    monitor: str | None = None
     stop: bool = False
