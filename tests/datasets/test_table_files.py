@@ -125,3 +125,18 @@ def test_cells_that_need_quotes_have_them(tmp_path):
     with write_table_file(tmp_path / "a.csv") as writer:
         writer.write(table)
     assert read_table_file(tmp_path / "a.csv").to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_times_of_day_are_the_same_text_whole_and_in_chunks(piped, tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_text("at,n\n08:00,1\n,2\n17:45,3\n")
+    found = []
+    for read in (
+        read_table_file,
+        lambda s: pa.concat_tables(stream_table_file(s, {"at": "category"})),
+    ):
+        if piped:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+        found.append(read("-" if piped else path).column("at").to_pylist())
+    assert found == [["08:00", None, "17:45"]] * 2

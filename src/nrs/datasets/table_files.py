@@ -93,9 +93,17 @@ def read_table_file(
             from pyarrow import csv
 
             text = {name: pyarrow.string() for name in as_text}
+            opened.keep()
             table = csv.read_csv(
                 opened.text(encoding), *opened.csv_options(encoding, column_types=text)
             )
+            # A model knows times of day by their text, and 08:00 would become 08:00:00.
+            times = [field.name for field in table.schema if pyarrow.types.is_time(field.type)]
+            if times:
+                text |= dict.fromkeys(times, pyarrow.string())
+                table = csv.read_csv(
+                    opened.text(encoding), *opened.csv_options(encoding, column_types=text)
+                )
         elif opened.format == "json lines":
             from pyarrow import json
 
@@ -284,6 +292,11 @@ class _Opened:
         codec = _codec_of(file.read(8))
         file.seek(0)
         return file if codec is None else pyarrow.CompressedInputStream(file, codec)
+
+    def keep(self) -> None:
+        """Take all of a pipe into memory, so that it can be read more than once."""
+        if self._pipe is not None:
+            self._packed, self._pipe = self._head + self._pipe.read(), None
 
     def stream(self) -> Any:
         """The unpacked bytes from the start; of a pipe only once."""
