@@ -140,3 +140,11 @@ def test_times_of_day_are_the_same_text_whole_and_in_chunks(piped, tmp_path, mon
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
         found.append(read("-" if piped else path).column("at").to_pylist())
     assert found == [["08:00", None, "17:45"]] * 2
+
+
+def test_numbers_of_json_lines_may_be_categories_or_handed_through(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 9007199254740993, "zip": 10115, "day": "2024-01-31"}\n' * 2)
+    (chunk,) = stream_table_file(path, {"zip": "category"}, also=["id", "day"])
+    row = {"zip": 10115, "id": 9007199254740993, "day": "2024-01-31"}
+    assert chunk.to_pylist() == [row] * 2

@@ -223,7 +223,6 @@ def _batches(
     if opened.format == "csv":
         check_wanted(wanted, found.names, opened.name)
     types = {name: _text_type(found, name, columns.get(name)) for name in wanted}
-    types = {name: known for name, known in types.items() if known is not None}
     if opened.format == "csv":
         from pyarrow import csv
 
@@ -235,7 +234,7 @@ def _batches(
     from pyarrow import json
 
     # A line may leave out a field that others have, so all fields are asked for by type.
-    known = [(name, types.get(name, pyarrow.string())) for name in wanted]
+    known = [(name, _json_type(found, name, types[name])) for name in wanted]
     parse = json.ParseOptions(
         explicit_schema=pyarrow.schema(known), unexpected_field_behavior="ignore"
     )
@@ -261,6 +260,14 @@ def _text_type(found: Any, name: str, kind: str | None) -> Any:
         zone = seen.tz if seen is not None and pyarrow.types.is_timestamp(seen) else None
         return pyarrow.timestamp("us", tz=zone)
     return pyarrow.string()
+
+
+def _json_type(found: Any, name: str, asked: Any) -> Any:
+    """The type of a JSON field: what is asked for as text may be numbers or truth values there."""
+    types = import_pyarrow().types
+    seen = found.field(name).type if name in found.names else None
+    plain = seen is not None and (types.is_primitive(seen) and not types.is_temporal(seen))
+    return seen if types.is_string(asked) and plain else asked
 
 
 class _Opened:
