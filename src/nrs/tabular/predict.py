@@ -78,7 +78,8 @@ def predict_chunks(
         If the table cannot be read, lacks a column, or a column holds other values than in the
         fit.
     ValueError
-        If probabilities or an interval are asked of a model that has none.
+        If probabilities or an interval are asked of a model that has none, or a kept column has
+        the name of a prediction.
     """
     import pyarrow
 
@@ -89,22 +90,15 @@ def predict_chunks(
     columns = _columns(model, source, encoding)
     several = SeveralTargets.of_model(model)
     for chunk in stream_table_file(source, columns, also=keep, encoding=encoding):
-        X = _features(model, chunk, list(columns), source)
-        found: dict[str, Any] = {name: chunk.column(name) for name in keep}
-        if several is not None:
-            found |= _predict_several(model, several, X, probabilities, interval)
-            yield pyarrow.table(found)
-            continue
-        if probabilities:
-            chances = model.predict_proba(X)
-            found["prediction"] = model.classes_[chances.argmax(1)]
-            for place, label in enumerate(model.classes_.tolist()):
-                found[f"probability_{label}"] = chances[:, place]
-        else:
-            found["prediction"] = model.predict(X)
-        if interval is not None:
-            found["low"], found["high"] = model.predict_interval(X, interval)
-        yield pyarrow.table(found)
+        X = _features(model, chunk.select(range(len(columns))), list(columns), source)
+        found = _predicted(model, several, X, probabilities, interval)
+        kept = dict(zip(keep, chunk.columns[len(columns) :], strict=True))
+        if kept.keys() & found.keys():
+            raise ValueError(
+                "kept columns must have other names than the predictions, however: both have "
+                f"{min(kept.keys() & found.keys())!r}; rename the column, or do not keep it"
+            )
+        yield pyarrow.table(kept | found)
 
 
 def write_predictions(
@@ -134,6 +128,25 @@ def write_predictions(
             writer.write(chunk)
             n_rows += chunk.num_rows
     return n_rows
+
+
+def _predicted(
+    model: Any, several: SeveralTargets | None, X: Any, probabilities: bool, interval: float | None
+) -> dict[str, np.ndarray]:
+    """The columns of predictions, by name."""
+    if several is not None:
+        return _predict_several(model, several, X, probabilities, interval)
+    found: dict[str, np.ndarray] = {}
+    if probabilities:
+        chances = model.predict_proba(X)
+        found["prediction"] = model.classes_[chances.argmax(1)]
+        for place, label in enumerate(model.classes_.tolist()):
+            found[f"probability_{label}"] = chances[:, place]
+    else:
+        found["prediction"] = model.predict(X)
+    if interval is not None:
+        found["low"], found["high"] = model.predict_interval(X, interval)
+    return found
 
 
 def _predict_several(
