@@ -35,8 +35,10 @@ class Compared:
     problem: str | None = None
 
     def mean_and_std(self, metric: str) -> tuple[float, float]:
-        """Over the folds."""
-        values = self.scores[metric]
+        """Over the folds that have the metric, NaN if none has: ROC AUC needs all classes."""
+        values = [value for value in self.scores[metric] if value == value]
+        if not values:
+            return float("nan"), float("nan")
         return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
     @property
@@ -51,11 +53,16 @@ class Compared:
         """Everything as JSON values."""
         if self.problem is not None:
             return {"name": self.name, "problem": self.problem}
-        means = {metric: self.mean_and_std(metric) for metric in self.scores}
+
+        def known(value: float) -> float | None:
+            # JSON has no NaN.
+            return value if value == value else None
+
+        means = {metric: map(known, self.mean_and_std(metric)) for metric in self.scores}
         return {
             "name": self.name,
             "scores": {name: {"mean": mean, "std": std} for name, (mean, std) in means.items()},
-            "folds": self.scores,
+            "folds": {name: list(map(known, values)) for name, values in self.scores.items()},
             "fit_seconds": self.fit_seconds,
             "predict_seconds": self.predict_seconds,
         }
