@@ -148,3 +148,10 @@ def test_numbers_of_json_lines_may_be_categories_or_handed_through(tmp_path):
     (chunk,) = stream_table_file(path, {"zip": "category"}, also=["id", "day"])
     row = {"zip": 10115, "id": 9007199254740993, "day": "2024-01-31"}
     assert chunk.to_pylist() == [row] * 2
+
+
+def test_a_separator_within_a_quoted_name_is_none(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('\ufeff"height, cm";"weight,\nkg";age\n1,5;2;3\n')
+    names = ["height, cm", "weight,\nkg", "age"]
+    assert read_table_file(path).column_names == column_names(path) == names

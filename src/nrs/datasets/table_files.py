@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -44,6 +45,7 @@ _CODECS = {
     b"\x04\x22\x4d\x18": "lz4",
 }
 _SEPARATORS = ",\t;|"
+_QUOTED = re.compile(rf'(^|[{_SEPARATORS}])"(?:[^"]|"")*"', re.MULTILINE)
 
 
 def read_table_file(
@@ -382,8 +384,10 @@ class _Opened:
         """How a comma-separated file is read: in blocks, parsed, and converted."""
         from pyarrow import csv
 
-        line = self._head.split(b"\n", 1)[0].decode(encoding, "replace")
-        separator = max(_SEPARATORS, key=line.count)
+        # A quoted name may hold commas, and line ends.
+        text = self._head.decode(encoding, "replace").lstrip("\ufeff\r\n")
+        text = _QUOTED.sub(r"\1", text)
+        separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
         return (
             csv.ReadOptions(block_size=chunk_bytes, encoding=encoding),
             csv.ParseOptions(delimiter=separator, newlines_in_values=True),
