@@ -98,3 +98,15 @@ def test_a_kept_column_does_not_vanish_behind_a_prediction(fitted, tmp_path):
     assert result.exit_code == 2
     assert "both have 'prediction'" in result.output
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_model_of_columns_without_names_is_evaluated(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = NRSClassifier(preset="fast", epochs=5, random_state=0).fit(X, y)
+    model.save(tmp_path / "model.safetensors")
+    pd.DataFrame({"y": y, "a": X[:, 0], "b": X[:, 1]}).to_csv(tmp_path / "rows.csv", index=False)
+    given = ["evaluate", tmp_path / "model.safetensors", tmp_path / "rows.csv", "-t", "y", "--json"]
+    result = runner.invoke(app, list(map(str, given)))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["accuracy"] == model.score(X, y)

@@ -192,12 +192,12 @@ def judge_file(
     ValueError
         As :func:`predict_chunks`, or if no row has a value of the target.
     """
-    columns = _columns(model, source, encoding)
     names = [target] if isinstance(target, str) else list(target)
     several = SeveralTargets.of_model(model, names)
     if several is None and len(names) > 1:
         raise ValueError(f"the model predicts one target, however: {', '.join(names)}; name one")
     names = names if several is None else several.names
+    columns = _columns(model, source, encoding, but=names)
     kinds = {names[0]: _target_kind(model)} if several is None else several.kinds
     truths, predicted, places = [], [], []
     at = 0
@@ -255,8 +255,8 @@ def _truth(model: Any, column: Any) -> np.ndarray:
     return truth.astype(str) if kind in "UO" else truth.astype(model.classes_.dtype)
 
 
-def _columns(model: Any, source: Any, encoding: str) -> dict[str, str]:
-    """The columns that the model reads, and their kinds."""
+def _columns(model: Any, source: Any, encoding: str, but: Sequence[str] = ()) -> dict[str, str]:
+    """The columns that the model reads, and their kinds; without names all `but` the targets."""
     kinds = model.encoder_.kinds_
     if hasattr(model, "feature_names_in_"):
         return dict(zip(model.feature_names_in_.tolist(), kinds, strict=True))
@@ -264,11 +264,11 @@ def _columns(model: Any, source: Any, encoding: str) -> dict[str, str]:
         raise ValueError(
             "a model of columns without names needs a file, however: standard input; save it first"
         )
-    names = column_names(source, encoding=encoding)
+    names = [name for name in column_names(source, encoding=encoding) if name not in but]
     if len(names) != len(kinds):
         raise TableFileError(
-            f"{source} must have {len(kinds)} columns as in the fit, however: it has {len(names)}; "
-            "leave out the others"
+            f"{source} must have {len(kinds)} columns{' beside the target' if but else ''} as in "
+            f"the fit, however: it has {len(names)}; leave out the others"
         )
     return dict(zip(names, kinds, strict=True))
 
