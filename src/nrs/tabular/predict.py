@@ -225,13 +225,13 @@ def judge_file(
     return judged, at - len(rows)
 
 
-def read_rows(model: Any, source: Any, most: int = 20_000) -> Any:
+def read_rows(model: Any, source: Any, most: int = 20_000, *, encoding: str = "utf-8") -> Any:
     """The first rows of a table file as the model reads them: a ``pyarrow.Table``."""
     import pyarrow
 
-    columns = _columns(model, source, "utf-8")
+    columns = _columns(model, source, encoding)
     chunks, n_rows = [], 0
-    for chunk in stream_table_file(source, columns):
+    for chunk in stream_table_file(source, columns, encoding=encoding):
         chunks.append(chunk)
         n_rows += chunk.num_rows
         if n_rows >= most:
