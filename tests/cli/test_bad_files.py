@@ -169,3 +169,27 @@ def test_a_wrong_encoding_can_be_told(run, tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert '"é"' in result.output
+
+
+def test_a_column_may_be_dropped_twice(run, tmp_path):
+    path = tmp_path / "good.csv"
+    path.write_text(GOOD)
+    result = run(
+        "fit", path, "-t", "left", "--drop", "left", "--drop", "plan", "--drop", "plan", "--json",
+        "--preset", "fast", "--time-limit", 1, "--no-report", "-o", tmp_path / "good",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert '"name": "months"' in result.output
+    assert '"name": "plan"' not in result.output
+
+
+def test_explain_reads_the_encoding_that_it_asks_for(model, run, tmp_path):
+    path, page = tmp_path / "rows.csv", tmp_path / "page.html"
+    path.write_bytes(GOOD.replace("plus", "plüs").encode("latin-1"))
+    result = run("explain", model, path, "--html", page)
+    assert result.exit_code == 2
+    assert "--encoding latin-1" in result.output
+    assert not page.exists()
+    result = run("explain", model, path, "--html", page, "--encoding", "latin-1")
+    assert result.exit_code == 0, result.output
+    assert page.exists()

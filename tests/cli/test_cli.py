@@ -161,3 +161,21 @@ def test_getting_what_cannot_be_reached_says_where_to_put_it(tmp_path):
     assert done.returncode == 1
     assert str(tmp_path) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("sub/churn.csv.gz", "churn"),
+        ("sales.2024.csv", "sales.2024"),
+        ("rows.v2/*.parquet", "rows.v2"),
+        ("../*.arrow", "model"),
+    ],
+)
+def test_a_model_is_called_like_its_table(source, name):
+    from nrs.cli.fit import output_paths
+
+    assert [path.name for path in output_paths(source, None)] == [
+        f"{name}.safetensors",
+        f"{name}.html",
+    ]

@@ -62,3 +62,51 @@ def test_mistakes_are_refused_without_a_traceback(fitted, model, source, message
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_kept_columns_are_handed_through_as_they_are(name, tmp_path):
+    frame = pd.DataFrame({"id": 10**17 + 1 + np.arange(40), "a": np.arange(40) % 7})
+    frame["day"] = [f"2024-01-{k % 28 + 1:02d}" for k in range(40)]
+    dates = frame.assign(day=pd.to_datetime(frame["day"]))
+    model = NRSClassifier(preset="fast", epochs=1, random_state=0).fit(dates, frame["a"] > 3)
+    model.save(tmp_path / "model.safetensors")
+    path = tmp_path / name
+    if name == "rows.csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_json(path, orient="records", lines=True)
+    given = [tmp_path / "model.safetensors", path, "--keep", "id", "--keep", "day"]
+    result = _predict(*given)
+    assert result.exit_code == 0, result.output
+    lines = [line.split(",") for line in result.output.splitlines()[1:]]
+    assert [line[:2] for line in lines] == frame[["id", "day"]].astype(str).to_numpy().tolist()
+    assert [line[2] == "true" for line in lines] == model.predict(dates).tolist()
+    path.write_text(path.read_text().replace("2024-01-05", "soon"))
+    result = _predict(*given)
+    assert result.exit_code == 2
+    assert "must hold dates such as 2024-01-31 in column 'day'" in result.output
+    assert "'soon'" in result.output
+
+
+def test_a_kept_column_does_not_vanish_behind_a_prediction(fitted, tmp_path):
+    folder, _ = fitted
+    rows = pd.read_csv(folder / "rows.csv").assign(prediction="mine")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    given = [folder / "model.safetensors", tmp_path / "rows.csv", "--keep", "prediction"]
+    result = _predict(*given, "-o", tmp_path / "out.csv")
+    assert result.exit_code == 2
+    assert "both have 'prediction'" in result.output
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_model_of_columns_without_names_is_evaluated(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = NRSClassifier(preset="fast", epochs=5, random_state=0).fit(X, y)
+    model.save(tmp_path / "model.safetensors")
+    pd.DataFrame({"y": y, "a": X[:, 0], "b": X[:, 1]}).to_csv(tmp_path / "rows.csv", index=False)
+    given = ["evaluate", tmp_path / "model.safetensors", tmp_path / "rows.csv", "-t", "y", "--json"]
+    result = runner.invoke(app, list(map(str, given)))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["accuracy"] == model.score(X, y)

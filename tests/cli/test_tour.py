@@ -116,6 +116,23 @@ def test_compare_without_a_method_that_can_run_says_why(churn, run, monkeypatch)
     assert "no such thing" in result.output
 
 
+def test_compare_without_all_classes_in_a_fold_or_any_method(run, tmp_path):
+    path = tmp_path / "rare.csv"
+    labels = ["once", *("up" if k % 3 else "down" for k in range(39))]
+    path.write_text("a,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))
+    given = ["compare", path, "-t", "y", "--folds", 2, "--methods"]
+    result = run(*given, "RF", "--json")
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout, parse_constant=pytest.fail)["methods"]
+    first, second = found["folds"]["roc_auc"]
+    assert (first is None) != (second is None)
+    assert found["scores"]["roc_auc"] == {"mean": first or second, "std": 0.0}
+    assert f"{first or second:.4f} ± 0.0000" in run(*given, "RF").output
+    result = run(*given, "ThunderGBM RF")
+    assert result.exit_code == 0, result.output
+    assert "thundergbm" in result.output
+
+
 @pytest.fixture(scope="module")
 def flats(tmp_path_factory):
     rng = np.random.default_rng(0)

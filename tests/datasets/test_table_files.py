@@ -144,3 +144,33 @@ def test_blank_lines_before_the_names_do_not_hide_the_separator(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("\n\na;b\n1;2\n")
     assert read_table_file(path).to_pylist() == [{"a": 1, "b": 2}]
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_times_of_day_are_the_same_text_whole_and_in_chunks(piped, tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_text("at,n\n08:00,1\n,2\n17:45,3\n")
+    found = []
+    for read in (
+        read_table_file,
+        lambda s: pa.concat_tables(stream_table_file(s, {"at": "category"})),
+    ):
+        if piped:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+        found.append(read("-" if piped else path).column("at").to_pylist())
+    assert found == [["08:00", None, "17:45"]] * 2
+
+
+def test_numbers_of_json_lines_may_be_categories_or_handed_through(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 9007199254740993, "zip": 10115, "day": "2024-01-31"}\n' * 2)
+    (chunk,) = stream_table_file(path, {"zip": "category"}, also=["id", "day"])
+    row = {"zip": 10115, "id": 9007199254740993, "day": "2024-01-31"}
+    assert chunk.to_pylist() == [row] * 2
+
+
+def test_a_separator_within_a_quoted_name_is_none(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('\ufeff"height, cm";"weight,\nkg";age\n1,5;2;3\n')
+    names = ["height, cm", "weight,\nkg", "age"]
+    assert read_table_file(path).column_names == column_names(path) == names

@@ -42,7 +42,7 @@ def compare(
 
     Example: nrs compare churn.csv --target churned --folds 3
     """
-    from nrs.baselines.compare import compare_methods
+    from nrs.baselines.compare import METRICS, compare_methods
     from nrs.tabular.fit_file import read_labelled
 
     table = read_labelled(
@@ -78,7 +78,7 @@ def compare(
     from rich.console import Console
     from rich.table import Table
 
-    metrics = list(next((one.scores for one in compared if one.scores), ()))
+    metrics = METRICS[table.task]
     grid = Table(
         title=f"{table.source}: {table.task} of {target}, {folds} folds, mean ± std",
         box=None,
@@ -92,6 +92,7 @@ def compare(
         if one.problem is not None:
             grid.add_row(one.name, one.problem)
             continue
-        cells = [f"{mean:.4f} ± {std:.4f}" for mean, std in map(one.mean_and_std, metrics)]
+        found = map(one.mean_and_std, metrics)
+        cells = [f"{mean:.4f} ± {std:.4f}" if mean == mean else "–" for mean, std in found]
         grid.add_row(one.name, *cells, f"{one.fit_seconds:.2f}", f"{one.predict_seconds:.2f}")
     Console().print(grid)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Model, echo_json
+from nrs.cli.options import AsJson, Encoding, Model, echo_json
 
 
 @refusals
@@ -26,6 +26,7 @@ def explain(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a page with the trees drawn.")
     ] = None,
+    encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """Show what a model looks at: its columns by importance, and its most decisive trees.
@@ -48,7 +49,7 @@ def explain(
         from nrs.pages.fit_report import draw_explanation
         from nrs.tabular.predict import read_rows
 
-        rows = None if source is None else read_rows(fitted, source)
+        rows = None if source is None else read_rows(fitted, source, encoding=encoding)
         page = draw_explanation(fitted, model.name, trees, rows)
         with atomic_write(html) as file:
             file.write(page.encode())

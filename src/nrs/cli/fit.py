@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 # Those of the estimators, told before a table is read.
 _PRESETS = ("default", "fast", "best", "single", "paper")
+# What the name of a table file ends with, packed or not; sales.2024.csv is not sales.csv.
+_SUFFIXES = re.compile(
+    r"(\.(csv|tsv|txt|dat|jsonl?|ndjson|parquet|pq|arrow|feather|ipc))?(\.(gz|bz2|zst|lz4))?$", re.I
+)
 # Rows of the schema that fit a screen.
 _MOST_SHOWN = 30
 
@@ -161,8 +166,8 @@ def output_paths(source: str, out: Path | None) -> tuple[Path, Path]:
         if source == "-":
             raise ValueError("a model of standard input must be given a name; add --out NAME")
         # churn.csv.gz becomes churn.safetensors, beside where one is; rows/*.parquet becomes rows.
-        steps = [step.split(".")[0] for step in Path(source).parts]
-        named = [step for step in steps if step and not set(step) & set("*?[:/\\")]
+        steps = [_SUFFIXES.sub("", step) for step in Path(source).parts]
+        named = [step for step in steps if step.strip(".") and not set(step) & set("*?[:/\\")]
         out = Path(named[-1] if named else "model")
     path = out if out.suffix == ".safetensors" else out.with_name(out.name + ".safetensors")
     if not path.parent.is_dir():

@@ -78,6 +78,14 @@ def _changed(name: str, column: str, expected: str, found: str) -> TableFileErro
     )
 
 
+def unread_text(name: str, column: str, kind: str, said: str) -> TableFileError:
+    """The error for a cell of text that is not of its column's kind, from what Arrow said."""
+    # Failed to parse string: 'x' as a scalar of type double
+    cell = said.partition("Failed to parse ")[2].partition(": ")[2].rpartition(" as a scalar")
+    word = _WORDS.get(kind.partition("[")[0], kind)
+    return _changed(name, repr(column), word, _short(cell[0] or cell[2]))
+
+
 def wrong_encoding(name: str, said: str) -> TableFileError:
     return TableFileError(
         f"{name} must be UTF-8 text, however: {_short(said)}; "

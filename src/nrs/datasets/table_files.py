@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from nrs.datasets.table_file_errors import (
     clear_errors,
     import_pyarrow,
     no_rows,
+    unread_text,
 )
 
 Format = Literal["csv", "json lines", "parquet", "arrow"]
@@ -43,6 +45,7 @@ _CODECS = {
     b"\x04\x22\x4d\x18": "lz4",
 }
 _SEPARATORS = ",\t;|"
+_QUOTED = re.compile(rf'(^|[{_SEPARATORS}])"(?:[^"]|"")*"', re.MULTILINE)
 
 
 def read_table_file(
@@ -93,9 +96,17 @@ def read_table_file(
             from pyarrow import csv
 
             text = {name: pyarrow.string() for name in as_text}
+            opened.keep()
             table = csv.read_csv(
                 opened.text(encoding), *opened.csv_options(encoding, column_types=text)
             )
+            # A model knows times of day by their text, and 08:00 would become 08:00:00.
+            times = [field.name for field in table.schema if pyarrow.types.is_time(field.type)]
+            if times:
+                text |= dict.fromkeys(times, pyarrow.string())
+                table = csv.read_csv(
+                    opened.text(encoding), *opened.csv_options(encoding, column_types=text)
+                )
         elif opened.format == "json lines":
             from pyarrow import json
 
@@ -133,7 +144,7 @@ def stream_table_file(
         "duration": what the cells of a text file are read as. A file with types of its own keeps
         them.
     also : sequence of str
-        Columns to read beside these, as text.
+        Columns to read beside these, as they are: cells of a CSV file as text.
     encoding : str
         Of text files.
     chunk_bytes : int
@@ -142,7 +153,8 @@ def stream_table_file(
     Yields
     ------
     pyarrow.Table
-        At least one row; never an empty table.
+        The columns, then the others; what is asked for as both stands twice. At least one row;
+        never an empty table.
 
     Raises
     ------
@@ -164,14 +176,19 @@ def stream_table_file(
     if isinstance(source, Table) or is_parts(source):
         parts = source.select(wanted) if isinstance(source, Table) else Table(source, None, wanted)
         for chunk in parts.chunks(columns=wanted):
-            yield pyarrow.Table.from_batches([chunk.batch])
+            yield pyarrow.Table.from_batches([chunk.batch]).select([*columns, *also])
         return
     with _opened(source) as opened, clear_errors(opened.name, opened.names):
         n_rows = 0
-        for batch in _batches(opened, columns, wanted, encoding, chunk_bytes):
+        for batch, types in _batches(opened, columns, wanted, also, encoding, chunk_bytes):
             if batch.num_rows:
                 n_rows += batch.num_rows
-                yield pyarrow.Table.from_batches([batch]).select(wanted)
+                table = pyarrow.Table.from_batches([batch]).select([*columns, *also])
+                for place, name in enumerate(columns):
+                    if name in types:
+                        read = _read_text(table.column(place), name, types[name], opened.name)
+                        table = table.set_column(place, name, read)
+                yield table
         if n_rows == 0:
             raise no_rows(opened.name)
 
@@ -200,44 +217,50 @@ def _batches(
     opened: _Opened,
     columns: Mapping[str, str],
     wanted: Sequence[str],
+    also: Sequence[str],
     encoding: str,
     chunk_bytes: int,
-) -> Iterator[Any]:
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Batches, and the types of columns that were read as text because they are kept as well."""
     pyarrow = import_pyarrow()
     if opened.format in ("parquet", "arrow"):
         batches, schema = opened.batches(wanted)
         check_names(schema.names, opened.name)
         check_wanted(wanted, schema.names, opened.name)
-        yield from batches
+        yield from ((batch, {}) for batch in batches)
         return
     found = opened.sniff(encoding)
     check_names(found.names, opened.name)
     if opened.format == "csv":
         check_wanted(wanted, found.names, opened.name)
     types = {name: _text_type(found, name, columns.get(name)) for name in wanted}
-    types = {name: known for name, known in types.items() if known is not None}
+    later = {name: types[name] for name in columns if name in also}
+    types |= {name: pyarrow.string() for name in also}
     if opened.format == "csv":
         from pyarrow import csv
 
         options = opened.csv_options(
             encoding, chunk_bytes=chunk_bytes, column_types=types, include_columns=list(wanted)
         )
-        yield from csv.open_csv(opened.text(encoding), *options)
+        for batch in csv.open_csv(opened.text(encoding), *options):
+            yield batch, later
         return
     from pyarrow import json
 
     # A line may leave out a field that others have, so all fields are asked for by type.
-    known = [(name, types.get(name, pyarrow.string())) for name in wanted]
+    known = [(name, _json_type(found, name, types[name])) for name in wanted]
     parse = json.ParseOptions(
         explicit_schema=pyarrow.schema(known), unexpected_field_behavior="ignore"
     )
     read = json.ReadOptions(block_size=chunk_bytes)
     check_wanted(wanted, found.names, opened.name)
     if hasattr(json, "open_json"):
-        yield from json.open_json(opened.stream(), read_options=read, parse_options=parse)
+        batches = json.open_json(opened.stream(), read_options=read, parse_options=parse)
     else:
         whole = json.read_json(opened.stream(), read_options=read, parse_options=parse)
-        yield from whole.to_batches(CHUNK_ROWS)
+        batches = whole.to_batches(CHUNK_ROWS)
+    for batch in batches:
+        yield batch, later
 
 
 def _text_type(found: Any, name: str, kind: str | None) -> Any:
@@ -253,6 +276,27 @@ def _text_type(found: Any, name: str, kind: str | None) -> Any:
         zone = seen.tz if seen is not None and pyarrow.types.is_timestamp(seen) else None
         return pyarrow.timestamp("us", tz=zone)
     return pyarrow.string()
+
+
+def _read_text(column: Any, name: str, kind: Any, source: str) -> Any:
+    """Cells that were read as text, as what a CSV file's cells would have been read as."""
+    pyarrow = import_pyarrow()
+    from pyarrow import compute
+
+    if not pyarrow.types.is_string(column.type):
+        return column
+    try:
+        return compute.cast(compute.utf8_trim_whitespace(column), kind)
+    except pyarrow.ArrowInvalid as error:
+        raise unread_text(source, name, str(kind), str(error)) from None
+
+
+def _json_type(found: Any, name: str, asked: Any) -> Any:
+    """The type of a JSON field: what is asked for as text may be numbers or truth values there."""
+    types = import_pyarrow().types
+    seen = found.field(name).type if name in found.names else None
+    plain = seen is not None and (types.is_primitive(seen) and not types.is_temporal(seen))
+    return seen if types.is_string(asked) and plain else asked
 
 
 class _Opened:
@@ -284,6 +328,11 @@ class _Opened:
         codec = _codec_of(file.read(8))
         file.seek(0)
         return file if codec is None else pyarrow.CompressedInputStream(file, codec)
+
+    def keep(self) -> None:
+        """Take all of a pipe into memory, so that it can be read more than once."""
+        if self._pipe is not None:
+            self._packed, self._pipe = self._head + self._pipe.read(), None
 
     def stream(self) -> Any:
         """The unpacked bytes from the start; of a pipe only once."""
@@ -335,9 +384,10 @@ class _Opened:
         """How a comma-separated file is read: in blocks, parsed, and converted."""
         from pyarrow import csv
 
-        # Blank lines before the names are passed over.
-        line = self._head.lstrip(b"\r\n").split(b"\n", 1)[0].decode(encoding, "replace")
-        separator = max(_SEPARATORS, key=line.count)
+        # A quoted name may hold commas, and line ends.
+        text = self._head.decode(encoding, "replace").lstrip("\ufeff\r\n")
+        text = _QUOTED.sub(r"\1", text)
+        separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
         return (
             csv.ReadOptions(block_size=chunk_bytes, encoding=encoding),
             csv.ParseOptions(delimiter=separator, newlines_in_values=True),

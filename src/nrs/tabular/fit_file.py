@@ -179,7 +179,8 @@ def read_labelled(
         chosen, truth = several.task, several.encode(table)
     else:
         chosen, why, truth = _one_target(table.column(target), target, task)
-    features = table.drop_columns([*targets, *drop])
+    # Arrow refuses to drop a column twice.
+    features = table.drop_columns(list(dict.fromkeys([*targets, *drop])))
     if features.num_columns == 0:
         raise ValueError(
             f"{name} must have columns beside the target, however: none is left; drop fewer"

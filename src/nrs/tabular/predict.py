@@ -78,7 +78,8 @@ def predict_chunks(
         If the table cannot be read, lacks a column, or a column holds other values than in the
         fit.
     ValueError
-        If probabilities or an interval are asked of a model that has none.
+        If probabilities or an interval are asked of a model that has none, or a kept column has
+        the name of a prediction.
     """
     import pyarrow
 
@@ -89,22 +90,15 @@ def predict_chunks(
     columns = _columns(model, source, encoding)
     several = SeveralTargets.of_model(model)
     for chunk in stream_table_file(source, columns, also=keep, encoding=encoding):
-        X = _features(model, chunk, list(columns), source)
-        found: dict[str, Any] = {name: chunk.column(name) for name in keep}
-        if several is not None:
-            found |= _predict_several(model, several, X, probabilities, interval)
-            yield pyarrow.table(found)
-            continue
-        if probabilities:
-            chances = model.predict_proba(X)
-            found["prediction"] = model.classes_[chances.argmax(1)]
-            for place, label in enumerate(model.classes_.tolist()):
-                found[f"probability_{label}"] = chances[:, place]
-        else:
-            found["prediction"] = model.predict(X)
-        if interval is not None:
-            found["low"], found["high"] = model.predict_interval(X, interval)
-        yield pyarrow.table(found)
+        X = _features(model, chunk.select(range(len(columns))), list(columns), source)
+        found = _predicted(model, several, X, probabilities, interval)
+        kept = dict(zip(keep, chunk.columns[len(columns) :], strict=True))
+        if kept.keys() & found.keys():
+            raise ValueError(
+                "kept columns must have other names than the predictions, however: both have "
+                f"{min(kept.keys() & found.keys())!r}; rename the column, or do not keep it"
+            )
+        yield pyarrow.table(kept | found)
 
 
 def write_predictions(
@@ -134,6 +128,25 @@ def write_predictions(
             writer.write(chunk)
             n_rows += chunk.num_rows
     return n_rows
+
+
+def _predicted(
+    model: Any, several: SeveralTargets | None, X: Any, probabilities: bool, interval: float | None
+) -> dict[str, np.ndarray]:
+    """The columns of predictions, by name."""
+    if several is not None:
+        return _predict_several(model, several, X, probabilities, interval)
+    found: dict[str, np.ndarray] = {}
+    if probabilities:
+        chances = model.predict_proba(X)
+        found["prediction"] = model.classes_[chances.argmax(1)]
+        for place, label in enumerate(model.classes_.tolist()):
+            found[f"probability_{label}"] = chances[:, place]
+    else:
+        found["prediction"] = model.predict(X)
+    if interval is not None:
+        found["low"], found["high"] = model.predict_interval(X, interval)
+    return found
 
 
 def _predict_several(
@@ -179,12 +192,12 @@ def judge_file(
     ValueError
         As :func:`predict_chunks`, or if no row has a value of the target.
     """
-    columns = _columns(model, source, encoding)
     names = [target] if isinstance(target, str) else list(target)
     several = SeveralTargets.of_model(model, names)
     if several is None and len(names) > 1:
         raise ValueError(f"the model predicts one target, however: {', '.join(names)}; name one")
     names = names if several is None else several.names
+    columns = _columns(model, source, encoding, but=names)
     kinds = {names[0]: _target_kind(model)} if several is None else several.kinds
     truths, predicted, places = [], [], []
     at = 0
@@ -212,13 +225,13 @@ def judge_file(
     return judged, at - len(rows)
 
 
-def read_rows(model: Any, source: Any, most: int = 20_000) -> Any:
+def read_rows(model: Any, source: Any, most: int = 20_000, *, encoding: str = "utf-8") -> Any:
     """The first rows of a table file as the model reads them: a ``pyarrow.Table``."""
     import pyarrow
 
-    columns = _columns(model, source, "utf-8")
+    columns = _columns(model, source, encoding)
     chunks, n_rows = [], 0
-    for chunk in stream_table_file(source, columns):
+    for chunk in stream_table_file(source, columns, encoding=encoding):
         chunks.append(chunk)
         n_rows += chunk.num_rows
         if n_rows >= most:
@@ -242,8 +255,8 @@ def _truth(model: Any, column: Any) -> np.ndarray:
     return truth.astype(str) if kind in "UO" else truth.astype(model.classes_.dtype)
 
 
-def _columns(model: Any, source: Any, encoding: str) -> dict[str, str]:
-    """The columns that the model reads, and their kinds."""
+def _columns(model: Any, source: Any, encoding: str, but: Sequence[str] = ()) -> dict[str, str]:
+    """The columns that the model reads, and their kinds; without names all `but` the targets."""
     kinds = model.encoder_.kinds_
     if hasattr(model, "feature_names_in_"):
         return dict(zip(model.feature_names_in_.tolist(), kinds, strict=True))
@@ -251,11 +264,11 @@ def _columns(model: Any, source: Any, encoding: str) -> dict[str, str]:
         raise ValueError(
             "a model of columns without names needs a file, however: standard input; save it first"
         )
-    names = column_names(source, encoding=encoding)
+    names = [name for name in column_names(source, encoding=encoding) if name not in but]
     if len(names) != len(kinds):
         raise TableFileError(
-            f"{source} must have {len(kinds)} columns as in the fit, however: it has {len(names)}; "
-            "leave out the others"
+            f"{source} must have {len(kinds)} columns{' beside the target' if but else ''} as in "
+            f"the fit, however: it has {len(names)}; leave out the others"
         )
     return dict(zip(names, kinds, strict=True))
 
