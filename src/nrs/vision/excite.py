@@ -127,9 +127,9 @@ class NRSExcite(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         layer = self.nrs
         weight = layer.weight
-        check_dtype(x, weight)
-        if self._in_a_line(x, layer):
+        if weight.dtype is x.dtype and self._in_a_line(x, layer):
             return _scale_in_a_line(x, layer.index, weight, layer.bias)
+        check_dtype(x, weight)
         # Under autocast some formulations give float32, which would make the map so.
         if self.channels_last:
             return x * self._gates(x.mean((1, 2))).to(x.dtype)[:, None, None, :]
@@ -150,7 +150,7 @@ class NRSExcite(nn.Module):
             and self._shape is not None
             and _is_plain(x)
             and isinstance(layer, NRS)
-            and choose(self.channels, self._shape, x.shape[0]) == "bag"
+            and _choose(self.channels, self._shape, x.shape[0]) == "bag"
         )
 
     def _gates(self, pooled: Tensor) -> Tensor:
@@ -175,9 +175,10 @@ def _scale_in_a_line(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | No
     Python between pooling and scaling costs several times what it does alone: together they took
     a fifth of the block's time at 512 channels and batch 32.
     """
-    batch, channels = x.shape[:2]
-    offsets = _kept(bag_offsets, channels, len(index) // channels)
-    gates = bag_without_gradient(_pool(x), index, offsets, weight.view(-1), bias).sigmoid_()
+    batch, channels, height, width = x.shape
+    offsets = _kept(bag_offsets, channels, index.shape[0] // channels)
+    pooled = _pool_plain(x, batch, channels, height * width)
+    gates = bag_without_gradient(pooled, index, offsets, weight.view(-1), bias).sigmoid_()
     return x * gates.view(batch, channels, 1, 1)
 
 
@@ -196,8 +197,11 @@ def _is_plain(x: Tensor) -> bool:
 def _pool(x: Tensor) -> Tensor:
     """Mean of every channel, (B, C)."""
     batch, channels, height, width = x.shape
-    pixels = height * width
-    if pixels > _SMALL_MAP or not _is_plain(x):
+    return _pool_plain(x, batch, channels, height * width) if _is_plain(x) else x.mean((2, 3))
+
+
+def _pool_plain(x: Tensor, batch: int, channels: int, pixels: int) -> Tensor:
+    if pixels > _SMALL_MAP:
         return x.mean((2, 3))
     # A product with a constant vector takes two thirds of the time of a mean over few pixels.
     return torch.mv(x.view(-1, pixels), _kept(_evenly, pixels)).view(batch, channels)
@@ -205,6 +209,10 @@ def _pool(x: Tensor) -> Tensor:
 
 def _evenly(pixels: int) -> Tensor:
     return torch.full((pixels,), 1 / pixels)
+
+
+# One choice for every batch size that a network meets.
+_choose = lru_cache(maxsize=256)(choose)
 
 
 @lru_cache(maxsize=64)
