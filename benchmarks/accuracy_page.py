@@ -7,6 +7,7 @@ which all others were run.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +104,7 @@ def _measured(found: Scores, names: tuple[str, ...], measure: str) -> str:
     if "NRS" not in chosen or len(chosen) < 2 or not chosen["NRS"]:
         return f"### {measure}\n\nnot run on enough sets yet\n"
     common = tuple(chosen["NRS"])
-    signed = {m: {n: v if more else -v for n, v in chosen[m].items()} for m in chosen}
+    signed = _signed(chosen, measure)
     rank = ranks(signed)
     rows: list[list[str]] = [
         [name, *(_shown(found[m].get(name), digits) for m in found)]
@@ -126,7 +127,7 @@ def _measured(found: Scores, names: tuple[str, ...], measure: str) -> str:
             if "NRS" in (test["first"], test["second"])
         )
         + ".\n",
-        *_partial(found, signed, more),
+        *_partial(found, signed, measure),
     ]
     return "\n".join(lines)
 
@@ -142,15 +143,22 @@ def _means(chosen: Scores, measure: str) -> tuple[str, dict[str, float]]:
     return "over NRS, geometric mean", {m: float(np.exp(np.mean(v))) for m, v in times.items()}
 
 
-def _partial(found: Scores, signed: Scores, more: bool) -> list[str]:
+def _signed(found: Scores, measure: str) -> Scores:
+    """Scores of which more is better; of errors their logarithms, as tests compare differences."""
+    if measure == "rmse":
+        return {m: {n: -math.log(v) for n, v in by_set.items()} for m, by_set in found.items()}
+    sign = 1 if MEASURES[measure][0] else -1
+    return {m: {n: sign * v for n, v in by_set.items()} for m, by_set in found.items()}
+
+
+def _partial(found: Scores, signed: Scores, measure: str) -> list[str]:
     """Ranks with each method that was run on some sets, on those."""
     lines = []
-    for method in found:
-        shared = [name for name in found[method] if name in signed["NRS"]]
+    for method, by_set in _signed(found, measure).items():
+        shared = [name for name in by_set if name in signed["NRS"]]
         if method in signed or method in ASIDE or len(shared) < 2:
             continue
-        sign = 1 if more else -1
-        own = {method: {name: sign * found[method][name] for name in shared}}
+        own = {method: {name: by_set[name] for name in shared}}
         rank = ranks(own | {m: {name: v[name] for name in shared} for m, v in signed.items()})
         shown = ", ".join(f"{m} {value:.2f}" for m, value in sorted(rank.items(), key=_second))
         lines.append(f"Average ranks on the {len(shared)} sets of {method}: {shown}.\n")
@@ -242,10 +250,7 @@ def _picture(results: Path, gaps: dict[str, tuple[float, float]], path: Path) ->
         found = ranked(scores(results, FRESH, measure), FRESH)
         if len(found) > 2 and len(next(iter(found.values()))) > 1:
             axes = figure.add_subplot(grid[place, 0])
-            sign = 1 if MEASURES[measure][0] else -1
-            critical_differences(
-                {m: {n: sign * s for n, s in v.items()} for m, v in found.items()}, axes
-            )
+            critical_differences(_signed(found, measure), axes)
             axes.set_title(f"{title}, {len(next(iter(found.values())))} sets", fontsize=10)
     if gaps:
         axes = figure.add_subplot(grid[:, 1])

@@ -56,7 +56,7 @@ def test_methods_that_ran_on_few_sets_are_not_ranked():
     assert list(chosen["NRS"]) == ["a", "b", "c", "d"]
     assert accuracy_page._against(found, "TabM", more=True) == "0/1/2"
     # Its own sets are ranked, as far as the others have them.
-    (line,) = accuracy_page._partial(found, chosen, more=True)
+    (line,) = accuracy_page._partial(found, chosen, "accuracy")
     assert "the 2 sets of TabM: TabM 1.50, NRS 2.00, RF 2.50" in line
 
 
