@@ -258,6 +258,6 @@ def _picture(results: Path, gaps: dict[str, tuple[float, float]], path: Path) ->
         axes.barh(names, [gaps[name][1] for name in names], color="#4a7fb5")
         axes.axvline(0, color="black", linewidth=0.8)
         axes.locator_params(axis="x", nbins=4)
-        axes.set_title("Log-loss added by leaving it out", fontsize=10)
+        axes.set_title("Log-loss added by the change", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path)
