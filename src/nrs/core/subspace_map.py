@@ -6,7 +6,7 @@ convolution of the paper is one of four formulations of it; all give the same nu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -180,10 +180,7 @@ def _bag(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
         and not torch.compiler.is_compiling()
     )
     sums = _Bag.apply if own_gradient else _sum_bags
-    result = sums(x.t().contiguous(), index.reshape(-1), offsets, weight.reshape(-1))
-    if bias is not None:
-        result = result.add_(bias.unsqueeze(1))
-    return result.t()
+    return bag_rows(x, index.reshape(-1), offsets, weight.reshape(-1), bias, sums)
 
 
 def bag_offsets(bags: int, size: int, device: torch.device | None = None) -> Tensor:
@@ -194,26 +191,31 @@ def bag_offsets(bags: int, size: int, device: torch.device | None = None) -> Ten
     return torch.arange(0, bags * size, size, device=device)
 
 
-def bag_without_gradient(
-    x: Tensor, flat: Tensor, offsets: Tensor, weight: Tensor, bias: Tensor | None
-) -> Tensor:
-    """The bag formulation in a straight line, for a caller that has prepared all it takes.
-
-    **Shape** x ``(B, d)``, flat and weight ``(G·F,)``, offsets and bias ``(G,)``, output
-    ``(B, G)``, laid out feature by feature.
-    """
-    sums = _sum_bags(x.t().contiguous(), flat, offsets, weight)
-    if bias is not None:
-        sums.add_(bias.unsqueeze(1))
-    return sums.t()
-
-
 def _sum_bags(by_feature: Tensor, flat: Tensor, offsets: Tensor, weight: Tensor) -> Tensor:
     """Weighted sums of the rows of `by_feature` that `flat` names, a bag from each offset on."""
     sums: Tensor = torch.embedding_bag(
         by_feature, flat, offsets, mode=_BAG_SUM, per_sample_weights=weight
     )[0]
     return sums
+
+
+def bag_rows(
+    x: Tensor,
+    flat: Tensor,
+    offsets: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    sums: Callable[..., Tensor] = _sum_bags,
+) -> Tensor:
+    """The bag formulation in a straight line, for a caller that has prepared all it takes.
+
+    **Shape** x ``(B, d)``, flat and weight ``(G·F,)``, offsets and bias ``(G,)``, output
+    ``(B, G)``, laid out feature by feature.
+    """
+    result = sums(x.t().contiguous(), flat, offsets, weight)
+    if bias is not None:
+        result = result.add_(bias.unsqueeze(1))
+    return result.t()
 
 
 class _Bag(torch.autograd.Function):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nrs.core import NRS
 from nrs.core.choose import choose
 from nrs.core.layer import largest_divisor
-from nrs.core.subspace_map import bag_offsets, bag_without_gradient, check_dtype, map_rows
+from nrs.core.subspace_map import bag_offsets, bag_rows, check_dtype, map_rows
 from nrs.vision._torchvision import part
 
 # What timm passes to an attention layer and NRS has no use for.
@@ -178,7 +178,7 @@ def _scale_in_a_line(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | No
     batch, channels, height, width = x.shape
     offsets = _kept(bag_offsets, channels, index.shape[0] // channels)
     pooled = _pool_plain(x, batch, channels, height * width)
-    gates = bag_without_gradient(pooled, index, offsets, weight.view(-1), bias).sigmoid_()
+    gates = bag_rows(pooled, index, offsets, weight.view(-1), bias).sigmoid_()
     return x * gates.view(batch, channels, 1, 1)
 
 
