@@ -42,7 +42,7 @@ def feature_maps() -> Maps:
     NotHereError
         If pictures or weights are not on this machine.
     """
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file, save
 
     from nrs.core.atomic import atomic_write
     from nrs.vision._torchvision import timm
@@ -67,11 +67,8 @@ def feature_maps() -> Maps:
             tensors[name] = torch.cat(list(_forward(network, part)))
             tensors[f"{name}_labels"] = torch.tensor(part.labels)
         kept.parent.mkdir(parents=True, exist_ok=True)
-        scratch = kept.with_suffix(".tmp")
-        save_file(tensors, scratch)
         with atomic_write(kept) as file:
-            file.write(scratch.read_bytes())
-        scratch.unlink()
+            file.write(save(tensors))
     found = load_file(kept)
     return Maps(found["train"], found["train_labels"], found["test"], found["test_labels"])
 
