@@ -207,7 +207,9 @@ class TableEstimator(BaseEstimator):
         weights = self._sample_weights(sample_weight, labels)
         with threads(self.n_jobs):
             if first:
-                self._learn_columns(table, labels if classes is None else classes)
+                # Of several labels a row the columns tell them all.
+                alone = classes is None or labels.ndim == 2
+                self._learn_columns(table, labels if alone else classes)
             features, targets = self.encoder_.transform(table), self.target_.encode(labels)
             self._take_pass(Rows(features, targets, weights, None, pick_device(self.device)))
         return self
