@@ -37,7 +37,7 @@ from nrs.tabular.forest_estimator import ForestEstimator
 from nrs.tabular.frames import Table
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import draw_seed, pick_device, threads
-from nrs.tabular.targets import labels_as_array
+from nrs.tabular.targets import labels_as_array, refuse_dates
 
 
 class QueryEstimator(ForestEstimator):
@@ -134,6 +134,7 @@ class QueryEstimator(ForestEstimator):
 
     def _check_labels(self, y: Any) -> np.ndarray:
         y = labels_as_array(y)
+        refuse_dates(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.ndim != 1:

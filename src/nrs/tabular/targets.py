@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor
 
-from nrs.tabular.column_encoders import moments
+from nrs.tabular.column_encoders import LIMIT, moments
 
 
 class ClassTarget:
@@ -164,7 +164,10 @@ class RegressionTarget:
             )
         # A constant output has no scale, and is predicted as its mean whatever the network says.
         scale = np.where(self.std > 0, self.std, 1.0)
-        return ((columns - self.mean) / scale).astype(np.float32)
+        # A row of weight 0 may be far off, and 0 times infinity would be NaN in the loss.
+        with np.errstate(over="ignore"):
+            standard = (columns - self.mean) / scale
+        return np.clip(standard, -LIMIT, LIMIT).astype(np.float32)
 
     def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
         if weights is None:
@@ -208,6 +211,25 @@ def labels_as_array(y: Any) -> np.ndarray:
 def _as_python(cell: Any) -> Any:
     """NumPy's numbers, booleans and strings as Python's; anything else as it is."""
     return cell.item() if isinstance(cell, np.generic) and cell.dtype.kind in "biufU" else cell
+
+
+def refuse_dates(y: np.ndarray) -> None:
+    """Refuse dates and durations where numbers are needed: a unit would be a matter of luck.
+
+    Raises
+    ------
+    ValueError
+        If the array holds dates or durations.
+
+    Examples
+    --------
+    >>> refuse_dates(np.array([1.0, 2.0]))
+    """
+    if y.dtype.kind in "mM":
+        held = "dates" if y.dtype.kind == "M" else "durations"
+        raise ValueError(
+            f"y must hold numbers, however: it holds {held}; turn them into numbers, such as days"
+        )
 
 
 def weights_of_labels(class_weight: Any, labels: np.ndarray) -> np.ndarray:
