@@ -437,10 +437,10 @@ class TableEstimator(BaseEstimator):
                     f"preset={preset!r}"
                 )
             preset = "single" if preset == "default" else preset
-        if self.time_limit is not None and not is_number(self.time_limit):
+        limit = self.time_limit
+        if limit is not None and not (is_number(limit) and limit > 0):
             raise ValueError(
-                f"time_limit must be more than 0 seconds, however: {self.time_limit!r}; give a "
-                "number"
+                f"time_limit must be more than 0 seconds, however: {limit!r}; give a number"
             )
         return resolve(preset, chosen, rows, features)
 
@@ -557,10 +557,6 @@ class TableEstimator(BaseEstimator):
     def _callbacks(self, evaluation: float = 0.0, after: float = 0.0) -> list[Callback]:
         chosen = list(self.callbacks or [])
         if self.time_limit is not None:
-            if not self.time_limit > 0:
-                raise ValueError(
-                    f"time_limit must be more than 0 seconds, however: {self.time_limit!r}"
-                )
             limit = max(self.time_limit - after, 1e-3)
             # Encoding the table took some of it.
             chosen.append(TimeLimit(limit, begun=self._begin, evaluation=evaluation))
