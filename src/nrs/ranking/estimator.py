@@ -218,6 +218,7 @@ class QueryEstimator(ForestEstimator):
             assert batch.folds is not None
             return out_of_bag(network, batch.x, batch.folds[batch.row], n_folds)
 
+        check_relevant(metric, rows)
         judged = some_queries(rows, MOST_VALIDATION_ROWS)
         return evaluator(metric, judged, target, unseen, MOST_CELLS // self.recipe_.members)
 

@@ -136,6 +136,8 @@ class ForestEstimator(TableEstimator):
             If the model is not a forest.
         """
         check_is_fitted(self)
+        if isinstance(X, Table):
+            return np.concatenate([self.member_outputs(rows) for rows in self._chunks(X)], axis=1)
         outputs = self._outputs_of_members(
             self.encoder_.transform(self._read_table(X, reset=False))
         )
