@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 import torch
 from hypothesis import given
@@ -26,7 +27,14 @@ def test_rows_of_a_query_come_together_in_their_order(qid):
 
 
 @pytest.mark.parametrize(
-    "qid", [["b", "a", "b"], pd.Series([3.0, 1.0, 3.0]), np.array(["b", "a", "b"], dtype=object)]
+    "qid",
+    [
+        ["b", "a", "b"],
+        pd.Series([3.0, 1.0, 3.0]),
+        np.array(["b", "a", "b"], dtype=object),
+        pyarrow.array(["b", "a", "b"]),
+        pyarrow.chunked_array([["b"], ["a", "b"]]),
+    ],
 )
 def test_queries_of_any_type(qid):
     assert group_queries(qid).order.tolist() == [0, 2, 1]
@@ -48,6 +56,8 @@ def test_bad_queries():
         group_queries(pd.Series(["a", pd.NA], dtype="string"))
     with pytest.raises(ValueError, match="row 0 has none"):
         group_queries(pd.Series([pd.NA, 2], dtype="Int64"))
+    with pytest.raises(ValueError, match="row 1 has none"):
+        group_queries(pyarrow.array(["a", None]))
     with pytest.raises(ValueError, match="one entry a row"):
         group_queries([[1], [2]])
     with pytest.raises(ValueError, match="empty"):

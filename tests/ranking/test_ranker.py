@@ -280,6 +280,10 @@ def test_bad_input():
     # No metric is defined, and the first epoch was taken for the best.
     with pytest.raises(ValueError, match=f"none of the {len(set(qid))} has one"):
         model.fit(X, y, qid=qid, eval_set=(X, y * 0, qid))
+    with pytest.raises(ValueError, match=f"none of the {len(set(qid))} has one"):
+        NRSRanker(preset="fast").fit(X, y * 0, qid=qid)
+    with pytest.raises(ValueError, match="it holds dates"):
+        model.fit(X, y.astype("datetime64[D]"), qid=qid)
     with pytest.raises(ValueError, match="leaves none"):
         NRSRanker(validation_fraction=0.2, **QUICK).fit(X[:3], y[:3], qid=[1, 1, 2])
     for wrong in ({"loss": "hinge"}, {"batch_size": 0}, {"query_scale": "minmax"}):

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from nrs import NRSClassifier, NRSRegressor
 
 pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+pyarrow = pytest.importorskip("pyarrow")
 
 TEXT = st.one_of(st.none(), st.sampled_from(["a", "b", "", "é", "1"]))
 NUMBER = st.one_of(
@@ -118,3 +120,35 @@ def test_every_frame_library_gives_the_same_predictions(library):
     expected = NRSClassifier(epochs=3, random_state=0).fit(frame, labels).predict_proba(frame)
     model = NRSClassifier(epochs=3, random_state=0).fit(given, labels)
     np.testing.assert_array_equal(model.predict_proba(given), expected)
+
+
+def test_the_names_of_a_record_batch_are_known():
+    columns = {"a": np.arange(20.0), "b": ["x", "y"] * 10}
+    batch = pyarrow.record_batch(columns)
+    model = NRSClassifier(preset="fast", epochs=1, random_state=0).fit(batch, [0, 1] * 10)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    whole = model.predict_proba(pyarrow.table(columns))
+    np.testing.assert_array_equal(model.predict_proba(batch), whole)
+    with pytest.raises(ValueError, match="in the same order"):
+        model.predict(pyarrow.record_batch({"b": columns["b"], "a": columns["a"]}))
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pandas.Index(["a"]),
+        pandas.Series([True, False]),
+        polars.Series(["a"]),
+        range(1),
+        ("a",),
+    ],
+    ids=lambda chosen: type(chosen).__name__,
+)
+def test_categorical_columns_of_any_sequence_are_saved(tmp_path, chosen):
+    frame = pandas.DataFrame({"a": np.arange(20) % 3, "b": np.arange(20.0)})
+    model = NRSClassifier(preset="fast", epochs=1, random_state=0, categorical_features=chosen)
+    model.fit(frame, [0, 1] * 10).save(tmp_path / "m")
+    assert model.encoder_.kinds_ == ["category", "number"]
+    loaded = NRSClassifier.load(tmp_path / "m")
+    assert loaded.categorical_features == list(chosen)
+    np.testing.assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))

@@ -13,11 +13,13 @@ from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nrs import NRSClassifier, Table
+from nrs.tabular.metrics import Evaluation
 from nrs.training import Callback, DivergenceError
 
 QUICK = {"epochs": 12, "random_state": 0, "verbose": 0}
@@ -238,6 +240,8 @@ def test_widths_of_numpy(tmp_path, iris, hidden):
         ("dropout", "a"),
         ("validation_fraction", "a"),
         ("time_limit", "60"),
+        ("time_limit", float("nan")),
+        ("time_limit", 0),
     ],
 )
 @pytest.mark.parametrize("preset", ["fast", "single", "paper"])
@@ -254,6 +258,30 @@ def test_metrics_of_several_labels(iris):
     for metric in ("accuracy", "f1", "log_loss", "roc_auc"):
         quick = {**QUICK, "preset": "fast", "epochs": 1}
         assert NRSClassifier(metric=metric, **quick).fit(X, labels).history_[f"val_{metric}"]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_roc_auc_of_the_classes_that_held_out_rows_have(iris, several):
+    X, y = iris
+    labels = np.eye(3, dtype=int)[y] if several else y
+    held_out = X[y > 0], labels[y > 0]
+    quick = {**QUICK, "preset": "fast", "metric": "roc_auc"}
+    model = NRSClassifier(**quick).fit(X, labels, eval_set=held_out)
+    outputs = torch.from_numpy(model.decision_function(held_out[0]))
+    chances = model.target_.probabilities(outputs)
+    expected = np.mean([roc_auc_score(y[y > 0] == label, chances[:, label]) for label in (1, 2)])
+    truth = torch.from_numpy(model.target_.encode(np.asarray(held_out[1])))
+    found = Evaluation("roc_auc", model.target_)(outputs, truth)["score"]
+    assert found == pytest.approx(expected)
+    assert np.isfinite(model.history_["score"]).all()
+    with pytest.raises(ValueError, match=r"roc_auc' needs rows of at least two classes"):
+        NRSClassifier(**quick).fit(X, labels, eval_set=(X[y == 0], labels[y == 0]))
+
+
+def test_log_loss_of_a_single_class(iris):
+    X, _ = iris
+    model = NRSClassifier(metric="log_loss", **QUICK).fit(X, np.zeros(150, dtype=int))
+    assert set(model.history_["val_log_loss"]) == {0.0}
 
 
 def test_class_weight_shifts_the_decision():

@@ -440,6 +440,7 @@ def test_few_rows_judge_where_time_is_short():
     assert Pace(0.01, 10.0).affordable(0.02, 20_000) == 512
     assert Pace(1e-6, 10.0).affordable(0.02, 20_000) == 20_000
     assert Pace(1e-4, 10.0).affordable(0.02, 20_000) == 2_000
+    assert Pace(1e-4, math.inf).affordable(0.02, 20_000) == 20_000
 
 
 def test_presets_are_ordered_by_size(noisy):

@@ -384,6 +384,8 @@ def test_one_category_has_one_text_in_every_dtype():
     assert {level_text(value) for value in (7, 7.0, np.int8(7), np.float32(7), "7")} == {"7"}
     assert level_text(np.float32(0.1)) == level_text(0.1) == "0.1"
     assert level_text(-0.0) == "0"
+    hour = dt.timedelta(hours=1)
+    assert level_text(hour) == level_text(hour.total_seconds()) == "3600"
     assert level_text(np.int64(2**62 + 1)) == str(2**62 + 1)
 
 

@@ -105,3 +105,25 @@ def test_paper_preset_learns_a_regression():
     X, y = make_regression(500, 5, random_state=0)
     model = NRSRegressor(preset="paper", random_state=0).fit((X - X.mean(0)) / X.std(0), y)
     assert model.score((X - X.mean(0)) / X.std(0), y) > 0.5
+
+
+@pytest.mark.parametrize("wrong", [1e12, -1e300])
+def test_a_row_of_weight_0_does_not_count(wrong):
+    X, y = make_regression(120, 4, noise=1.0, random_state=0)
+    spoilt, weight = np.where(np.arange(120) == 7, wrong, y), np.ones(120)
+    weight[7] = 0
+    model = NRSRegressor(preset="fast", random_state=0).fit(X, spoilt, sample_weight=weight)
+    assert model.score(X, y) > 0.9
+    assert model.oob_score_ > 0.8
+    low, high = model.predict_interval(X, 0.995)
+    assert (high - low).max() < np.ptp(y)
+    assert model.oob_prediction_.shape == (120,)
+    first = NRSRegressor(**QUICK).partial_fit(X, spoilt, sample_weight=weight)
+    np.testing.assert_allclose(first.target_.std, np.delete(y, 7).std())
+
+
+@pytest.mark.parametrize("unit", ["datetime64[D]", "timedelta64[s]"])
+def test_dates_and_durations_are_no_numbers(unit):
+    X, days = np.arange(40.0)[:, None], np.arange(40).astype(unit)
+    with pytest.raises(ValueError, match=r"y must hold numbers, however: it holds d.*such as days"):
+        NRSRegressor(**QUICK).fit(X, days)

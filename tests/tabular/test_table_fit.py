@@ -104,6 +104,9 @@ def test_numbers_are_predicted_too(labelled, columns, monkeypatch):
     assert model.target_.mean[0] == pytest.approx(truth.mean(), rel=1e-12)
     assert model.target_.std[0] == pytest.approx(truth.std(), rel=1e-9)
     assert model.oob_score_ > 0.5
+    members = model.member_outputs(table)
+    np.testing.assert_array_equal(members, model.member_outputs(labelled[1].select(columns)))
+    assert model.predict(table, return_std=True)[1].shape == (1200,)
     low, high = model.predict_interval(table, 0.9)
     assert ((low <= truth) & (truth <= high)).mean() > 0.8
     assert model.predict(table).shape == (1200,)

@@ -37,7 +37,7 @@ from nrs.tabular.forest_estimator import ForestEstimator
 from nrs.tabular.frames import Table
 from nrs.tabular.presets import Recipe
 from nrs.tabular.runtime import draw_seed, pick_device, threads
-from nrs.tabular.targets import labels_as_array
+from nrs.tabular.targets import labels_as_array, refuse_dates
 
 
 class QueryEstimator(ForestEstimator):
@@ -134,6 +134,7 @@ class QueryEstimator(ForestEstimator):
 
     def _check_labels(self, y: Any) -> np.ndarray:
         y = labels_as_array(y)
+        refuse_dates(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.ndim != 1:
@@ -217,6 +218,7 @@ class QueryEstimator(ForestEstimator):
             assert batch.folds is not None
             return out_of_bag(network, batch.x, batch.folds[batch.row], n_folds)
 
+        check_relevant(metric, rows)
         judged = some_queries(rows, MOST_VALIDATION_ROWS)
         return evaluator(metric, judged, target, unseen, MOST_CELLS // self.recipe_.members)
 

@@ -17,7 +17,7 @@ EVALUATION_QUERIES = 64
 
 
 def check_relevant(metric: Any, rows: QueryRows) -> None:
-    """Refuse held-out queries without a relevant document, whose NDCG, MAP, … are undefined.
+    """Refuse queries without a relevant document to judge by: their NDCG, MAP, … are undefined.
 
     Raises
     ------
@@ -29,9 +29,9 @@ def check_relevant(metric: Any, rows: QueryRows) -> None:
     if callable(metric) or by_loss or (labels > 0).any():
         return
     raise ValueError(
-        f"held-out queries must have a relevant document (a label above 0) to choose the epoch by, "
+        "the queries that choose the epoch must have a relevant document (a label above 0), "
         f"however: none of the {len(rows.queries)} has one; give an eval_set that does, or set "
-        "validation_fraction=0 or metric='loss'"
+        "metric='loss'"
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nrs.tabular.columns import missing_cells
+from nrs.tabular.targets import labels_as_array
 
 
 class Queries(NamedTuple):
@@ -91,9 +92,7 @@ def read_qid(qid: Any, n_rows: int | None = None) -> np.ndarray:
             "qid must tell the query of each row, however: qid=None; give an array with one entry "
             "a row, or the name of a column of X"
         )
-    if hasattr(qid, "to_numpy"):
-        qid = qid.to_numpy()
-    codes = np.asarray(qid)
+    codes = labels_as_array(qid)
     if codes.ndim != 1:
         raise ValueError(
             f"qid must have one entry a row, (n_rows,), however: its shape is {codes.shape}"
@@ -179,7 +178,7 @@ def pad_queries(qid: Any, **columns: Any) -> tuple[dict[str, Tensor], Tensor]:
     shape = (len(queries), int(queries.lengths.max()))
     padded = {}
     for name, values in columns.items():
-        given = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+        given = labels_as_array(values)
         if given.shape != (len(queries.order),):
             raise ValueError(
                 f"{name} must have one entry a row as qid has, however: its shape is "

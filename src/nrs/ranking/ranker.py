@@ -197,8 +197,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         """
         check_is_fitted(self)
         if return_std:
-            members = self.member_outputs(X, qid)
-            return members.mean(0), members.std(0)
+            return self.predict(X, qid), self.member_outputs(X, qid).std(0)
         scores = self.target_.scores(self._forward(self._features(X, qid)))
         return scores.double().numpy()
 

@@ -207,17 +207,22 @@ class TableEstimator(BaseEstimator):
         weights = self._sample_weights(sample_weight, labels)
         with threads(self.n_jobs):
             if first:
-                self._learn_columns(table, labels if classes is None else classes)
+                # Of several labels a row the columns tell them all.
+                alone = classes is None or labels.ndim == 2
+                known = labels if alone else classes
+                self._learn_columns(table, known, _counting(weights, None))
             features, targets = self.encoder_.transform(table), self.target_.encode(labels)
             self._take_pass(Rows(features, targets, weights, None, pick_device(self.device)))
         return self
 
-    def _learn_columns(self, table: Table, labels: np.ndarray) -> None:
+    def _learn_columns(
+        self, table: Table, labels: np.ndarray, rows: np.ndarray | None = None
+    ) -> None:
         """Learn encoder, target and recipe from the first rows of `partial_fit`."""
         self._remember(self._resolve(table.n_rows, table.n_columns))
         self.encoder_ = TableEncoder(self.categorical_features, scale=self.recipe_.scale)
         self.encoder_.fit(table)
-        self.target_ = self._make_target(labels, None)
+        self.target_ = self._make_target(labels, rows)
         self._remember(self._resolve(table.n_rows, self.encoder_.n_features_out_))
 
     def _take_pass(self, rows: Any) -> None:
@@ -383,7 +388,7 @@ class TableEstimator(BaseEstimator):
         train_rows, held_out = self._split(self._strata(labels), recipe, seed, eval_set)
         self.encoder_ = TableEncoder(self.categorical_features, scale=recipe.scale)
         features = self.encoder_.fit_transform(table, rows=train_rows)
-        self.target_ = self._make_target(labels, train_rows)
+        self.target_ = self._make_target(labels, _counting(weights, train_rows))
         # The columns that the encoder made decide the width.
         self._remember(self._resolve(table.n_rows, self.encoder_.n_features_out_))
         targets = self.target_.encode(labels)
@@ -432,10 +437,10 @@ class TableEstimator(BaseEstimator):
                     f"preset={preset!r}"
                 )
             preset = "single" if preset == "default" else preset
-        if self.time_limit is not None and not is_number(self.time_limit):
+        limit = self.time_limit
+        if limit is not None and not (is_number(limit) and limit > 0):
             raise ValueError(
-                f"time_limit must be more than 0 seconds, however: {self.time_limit!r}; give a "
-                "number"
+                f"time_limit must be more than 0 seconds, however: {limit!r}; give a number"
             )
         return resolve(preset, chosen, rows, features)
 
@@ -552,10 +557,6 @@ class TableEstimator(BaseEstimator):
     def _callbacks(self, evaluation: float = 0.0, after: float = 0.0) -> list[Callback]:
         chosen = list(self.callbacks or [])
         if self.time_limit is not None:
-            if not self.time_limit > 0:
-                raise ValueError(
-                    f"time_limit must be more than 0 seconds, however: {self.time_limit!r}"
-                )
             limit = max(self.time_limit - after, 1e-3)
             # Encoding the table took some of it.
             chosen.append(TimeLimit(limit, begun=self._begin, evaluation=evaluation))
@@ -622,3 +623,11 @@ class TableEstimator(BaseEstimator):
                 scores = self._predictor(functional.pad(x, (0, 0, 0, padding)))
                 outputs[start : start + step] = scores[: len(x)]
         return outputs
+
+
+def _counting(weights: np.ndarray | None, rows: np.ndarray | None) -> np.ndarray | None:
+    """Those of the rows (None for all) that have a weight: a target of none sets no scale."""
+    if weights is None or weights.all():
+        return rows
+    counting = np.flatnonzero(weights) if rows is None else rows[weights[rows] > 0]
+    return counting if len(counting) else rows

@@ -67,8 +67,8 @@ def level_text(value: Any) -> str:
 
     Examples
     --------
-    >>> [level_text(value) for value in (1, 1.0, "1", 2.5, True, b"Rome")]
-    ['1', '1', '1', '2.5', 'True', 'Rome']
+    >>> [level_text(value) for value in (1, 1.0, "1", 2.5, True, b"Rome", timedelta(hours=1))]
+    ['1', '1', '1', '2.5', 'True', 'Rome', '3600']
     """
     if isinstance(value, str):
         return str(value)
@@ -78,6 +78,9 @@ def level_text(value: Any) -> str:
         if value == value and abs(value) != float("inf") and value == int(value):
             return str(int(value))
         return repr(float(value)) if isinstance(value, (float, Decimal)) else str(value)
+    if isinstance(value, timedelta):
+        # As a column of durations, which are seconds.
+        return level_text(value.total_seconds())
     if isinstance(value, (np.datetime64, date)) and not isinstance(value, datetime):
         return str(value)
     return value.isoformat() if isinstance(value, (datetime, time)) else str(value)

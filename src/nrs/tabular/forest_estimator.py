@@ -39,7 +39,7 @@ from nrs.tabular.runtime import checksum
 from nrs.tabular.shares import learn_shares
 from nrs.tabular.stream import StreamedBatches
 from nrs.tabular.table_fit import SampledRows, Surveyed, prepare_table
-from nrs.tabular.targets import ClassTarget, MultilabelTarget
+from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget
 from nrs.tabular.workers import workers
 from nrs.training import History, TrainSettings
 from nrs.training.processes import present
@@ -89,7 +89,8 @@ class ForestEstimator(TableEstimator):
             Labels or numbers. Not for a :class:`nrs.Table`, which brings its own, nor are weights
             and groups.
         sample_weight : array (n_rows,), optional
-            How much each row counts.
+            How much each row counts; one of weight 0 has no part in the scale of the target, in
+            `oob_score_` and in intervals either.
         eval_set : (X, y), optional
             Rows that decide when to stop, instead of out-of-bag or held-out rows of `X`.
         groups : array (n_rows,), optional
@@ -135,6 +136,8 @@ class ForestEstimator(TableEstimator):
             If the model is not a forest.
         """
         check_is_fitted(self)
+        if isinstance(X, Table):
+            return np.concatenate([self.member_outputs(rows) for rows in self._chunks(X)], axis=1)
         outputs = self._outputs_of_members(
             self.encoder_.transform(self._read_table(X, reset=False))
         )
@@ -337,6 +340,10 @@ class ForestEstimator(TableEstimator):
             self.oob_decision_function_ = self.target_.probabilities(joint)
         else:
             self.oob_prediction_ = self.target_.labels(joint)
+        if weights is not None:
+            # Rows that weigh nothing do not count here either.
+            joint, truth = joint[weights > 0], truth[weights > 0]
+        if isinstance(self.target_, RegressionTarget):
             self._residuals = _residual_quantiles(joint, truth)
         self.oob_score_ = self._oob_score(joint, truth)
 

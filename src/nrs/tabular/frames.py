@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -325,6 +326,9 @@ def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:
         If the columns differ in number or name from those learned.
     """
     table = read_table(X, categorical_features=estimator.categorical_features)
+    if _is(X, "pyarrow", "RecordBatch"):
+        # scikit-learn finds the names of a table, not those of a batch.
+        X = sys.modules["pyarrow"].Table.from_batches([X])
     validate_data(estimator, X=X, skip_check_array=True, reset=reset)
     if reset:
         estimator.n_features_in_ = table.n_columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ _CLASSIFICATION: dict[str, tuple[Callable[..., float], str, int]] = {
     "balanced_accuracy": (sk.balanced_accuracy_score, "labels", 1),
     "f1": (lambda y, p: sk.f1_score(y, p, average="macro", zero_division=0), "labels", 1),
     "log_loss": (sk.log_loss, "probabilities", -1),
+    # Label by label, see _roc_auc.
     "roc_auc": (sk.roc_auc_score, "probabilities", 1),
 }
 _REGRESSION: dict[str, tuple[Callable[..., float], str, int]] = {
@@ -95,21 +95,20 @@ class Evaluation:
             return self.metric, float(function(truth, self.target.labels(outputs))), sign
         if isinstance(self.target, RegressionTarget):
             raise AssertionError("metrics of numbers read values")
-        given: dict[str, Any] = {}
         predicted = self.target.probabilities(outputs)
-        if isinstance(self.target, ClassTarget):
-            given["labels"] = self.target.classes
-            if self.metric == "roc_auc":
-                if len(self.target.classes) == 2:
-                    given, predicted = {}, predicted[:, 1]
-                else:
-                    given["multi_class"] = "ovr"
-        elif self.metric == "log_loss":
+        one_of = isinstance(self.target, ClassTarget)
+        if self.metric == "roc_auc":
+            applies = truth[:, None] == self.target.classes if one_of else truth == 1
+            return self.metric, _roc_auc(applies, predicted, one_of=one_of), sign
+        if not one_of:
             # scikit-learn's log-loss has no multi-label form: mean over labels of the binary one.
             clipped = np.clip(predicted, 1e-15, 1 - 1e-15)
             loss = F.binary_cross_entropy(torch.from_numpy(clipped), torch.from_numpy(truth * 1.0))
             return self.metric, float(loss), sign
-        return self.metric, float(function(truth, predicted, **given)), sign
+        if len(self.target.classes) == 1:
+            # Nor one of a single class, which is certain.
+            return self.metric, 0.0, sign
+        return self.metric, float(function(truth, predicted, labels=self.target.classes)), sign
 
     def _truth(self, y: Tensor) -> np.ndarray:
         if isinstance(self.target, ClassTarget):
@@ -118,3 +117,26 @@ class Evaluation:
         if isinstance(self.target, MultilabelTarget):
             return y.cpu().numpy().astype(int)
         return self.target.labels(y)
+
+
+def _roc_auc(applies: np.ndarray, predicted: np.ndarray, *, one_of: bool) -> float:
+    """Mean over labels of the area under each one's curve, of those that have one.
+
+    A curve needs rows with and rows without the label: a rare class may be in none of the held-out
+    rows. Without any curve all epochs would be alike, and the first be taken for the best.
+
+    **Shape** applies and predicted ``(n, labels)``.
+    """
+    if one_of and applies.shape[1] == 2:
+        applies, predicted = applies[:, 1:], predicted[:, 1:]
+    areas = [
+        sk.roc_auc_score(label, chances)
+        for label, chances in zip(applies.T, predicted.T, strict=True)
+        if label.any() and not label.all()
+    ]
+    if not areas:
+        raise ValueError(
+            "metric='roc_auc' needs rows of at least two classes to judge by, however: there is "
+            "one; use another metric, or give an eval_set of several"
+        )
+    return float(np.mean(areas))

@@ -30,7 +30,8 @@ class Pace:
 
     def affordable(self, share: float, most: int) -> int:
         """Rows that can be judged in a share of the limit, at most so many."""
-        return min(most, max(PROBED_ROWS, int(share * self.limit / self.a_row)))
+        # The limit may be infinite, which is no integer.
+        return int(min(most, max(PROBED_ROWS, share * self.limit / self.a_row)))
 
 
 def measure_pace(network: Any, rows: Rows, folds: Tensor, n_folds: int, limit: float) -> Pace:

@@ -28,13 +28,14 @@ def to_json(value: Any) -> Any:
     """
     if isinstance(value, np.generic):
         value = value.item()
-    elif isinstance(value, np.ndarray):
-        value = value.tolist()
+    elif hasattr(value, "tolist") or hasattr(value, "to_list"):
+        # Arrays, and the series and indices of frames, such as names of categorical columns.
+        value = value.tolist() if hasattr(value, "tolist") else value.to_list()
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
             return {key: to_json(entry) for key, entry in value.items()}
         return {_PAIRS: [[to_json(key), to_json(entry)] for key, entry in value.items()]}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         return [to_json(entry) for entry in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value

@@ -44,11 +44,11 @@ class TableClassifier(ClassifierMixin, TableEstimator):
         ----------
         X, y, sample_weight : as of :meth:`fit`.
         classes : array, optional
-            All labels that will ever come; at the first call only, where `y` may lack some.
+            All labels that will ever come; at the first call only, where `y` may lack some. Not
+            needed where a row has several labels, whose columns tell them all.
         """
-        return self._partial_fit(
-            X, y, sample_weight, None if classes is None else np.asarray(classes)
-        )
+        known = None if classes is None else _all_classes(classes)
+        return self._partial_fit(X, y, sample_weight, known)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the labels: (n_rows,), or a 0/1 array (n_rows, n_labels) for multi-label.
@@ -96,11 +96,17 @@ class TableClassifier(ClassifierMixin, TableEstimator):
 
     def _check_labels(self, y: Any) -> np.ndarray:
         y = y if hasattr(y, "toarray") else labels_as_array(y)
-        if not hasattr(y, "toarray") and y.dtype.kind == "O" and missing_cells(y).any():
-            raise ValueError("Input y contains NaN or None; every row needs a label")
+        if not hasattr(y, "toarray"):
+            _check_cells(y, "y")
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind == "multilabel-indicator":
-            return np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+            several = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+            if not np.isin(several, (0, 1)).all():
+                raise ValueError(
+                    "y with several labels a row must hold 1 where a label applies, else 0, "
+                    f"however: {np.unique(several).tolist()}; give y == {several.max()}"
+                )
+            return several
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return y
@@ -121,3 +127,29 @@ class TableClassifier(ClassifierMixin, TableEstimator):
         if self.class_weight is None:
             return None
         return weights_of_labels(self.class_weight, labels)
+
+
+def _all_classes(classes: Any) -> np.ndarray:
+    """The labels that a user lists, in any collection."""
+    ordered = list(classes) if isinstance(classes, (set, frozenset)) else classes
+    found = labels_as_array(ordered)
+    if found.ndim != 1 or missing_cells(found).any():
+        raise ValueError(
+            f"classes must list all labels, none of them missing, however: classes={classes!r}"
+        )
+    _check_cells(found, "classes")
+    return found
+
+
+def _check_cells(labels: np.ndarray, name: str) -> None:
+    """Refuse labels that are missing, or that have no order among each other."""
+    if missing_cells(labels).any():
+        raise ValueError(f"Input {name} contains NaN or None; every row needs a label")
+    if labels.dtype.kind != "O" or not labels.size:
+        return
+    types = sorted({type(label).__name__ for label in labels.flat})
+    if types != ["str"]:
+        raise ValueError(
+            f"{name} must hold strings, numbers or booleans, not several of them, however: "
+            f"{', '.join(types)}; turn the labels into strings"
+        )

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from nrs.tabular.base import TableEstimator
-from nrs.tabular.targets import RegressionTarget, labels_as_array
+from nrs.tabular.targets import RegressionTarget, labels_as_array, refuse_dates
 
 
 class TableRegressor(RegressorMixin, TableEstimator):
@@ -35,6 +35,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
 
     def _check_labels(self, y: Any) -> np.ndarray:
         y = labels_as_array(y)
+        refuse_dates(y)
         if y.dtype.kind == "c":
             raise ValueError("Complex data not supported: y must hold real numbers")
         checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor
 
-from nrs.tabular.column_encoders import moments
+from nrs.tabular.column_encoders import LIMIT, moments
 
 
 class ClassTarget:
@@ -28,8 +28,13 @@ class ClassTarget:
         Raises
         ------
         ValueError
-            If a label is not one of the classes.
+            If a label is not one of the classes, or a row has several.
         """
+        if y.ndim != 1:
+            raise ValueError(
+                "y must have one label a row as in training, however: its shape is "
+                f"{y.shape}; give (n_rows,) labels, or fit again"
+            )
         position = np.searchsorted(self.classes, y)
         position = np.minimum(position, len(self.classes) - 1)
         unknown = self.classes[position] != y
@@ -72,6 +77,18 @@ class MultilabelTarget:
         self.classes = np.arange(n_labels)
 
     def encode(self, y: np.ndarray) -> np.ndarray:
+        """The 0/1 labels as float32, (n, labels).
+
+        Raises
+        ------
+        ValueError
+            If the number of labels is another one than in training.
+        """
+        if y.ndim != 2 or y.shape[1] != self.n_outputs:
+            raise ValueError(
+                f"y must have {self.n_outputs} labels a row, 0 or 1 each, as in training, however: "
+                f"its shape is {y.shape}; give ({len(y)}, {self.n_outputs}) labels, or fit again"
+            )
         return np.ascontiguousarray(y, dtype=np.float32)
 
     def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
@@ -147,7 +164,10 @@ class RegressionTarget:
             )
         # A constant output has no scale, and is predicted as its mean whatever the network says.
         scale = np.where(self.std > 0, self.std, 1.0)
-        return ((columns - self.mean) / scale).astype(np.float32)
+        # A row of weight 0 may be far off, and 0 times infinity would be NaN in the loss.
+        with np.errstate(over="ignore"):
+            standard = (columns - self.mean) / scale
+        return np.clip(standard, -LIMIT, LIMIT).astype(np.float32)
 
     def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
         if weights is None:
@@ -181,11 +201,35 @@ def labels_as_array(y: Any) -> np.ndarray:
     array = np.asarray(y)
     if array.dtype.kind == "O" and array.size:
         # Objects of one kind are better as that kind: integers of a nullable column, strings.
-        plain = np.array(array.tolist())
-        if plain.shape == array.shape and {type(v) for v in array.flat} <= {str, int, float, bool}:
-            mixed = len({isinstance(v, str) for v in array.flat}) > 1
-            return array if mixed else plain
+        cells = [_as_python(cell) for cell in array.flat]
+        kinds = {type(cell) for cell in cells}
+        if kinds <= {str} or kinds <= {int, float, bool}:
+            return np.array(cells).reshape(array.shape)
     return array
+
+
+def _as_python(cell: Any) -> Any:
+    """NumPy's numbers, booleans and strings as Python's; anything else as it is."""
+    return cell.item() if isinstance(cell, np.generic) and cell.dtype.kind in "biufU" else cell
+
+
+def refuse_dates(y: np.ndarray) -> None:
+    """Refuse dates and durations where numbers are needed: a unit would be a matter of luck.
+
+    Raises
+    ------
+    ValueError
+        If the array holds dates or durations.
+
+    Examples
+    --------
+    >>> refuse_dates(np.array([1.0, 2.0]))
+    """
+    if y.dtype.kind in "mM":
+        held = "dates" if y.dtype.kind == "M" else "durations"
+        raise ValueError(
+            f"y must hold numbers, however: it holds {held}; turn them into numbers, such as days"
+        )
 
 
 def weights_of_labels(class_weight: Any, labels: np.ndarray) -> np.ndarray:
@@ -240,6 +284,8 @@ def _array_state(values: np.ndarray) -> dict[str, Any]:
         return {"dtype": "object", "values": values.tolist()}
     if values.dtype.kind == "f":
         return {"dtype": values.dtype.str, "values": [v.hex() for v in values.tolist()]}
+    if values.dtype.kind in "mM":
+        return {"dtype": values.dtype.str, "values": values.astype(np.int64).tolist()}
     return {"dtype": values.dtype.str, "values": values.tolist()}
 
 
