@@ -15,6 +15,8 @@ from nrs.tabular.forest import ForestNetwork
 MOST_ROWS = 1024
 # With more outputs than this, random combinations of them stand for all.
 MOST_OUTPUTS = 8
+# Rows times bins that are looked at together.
+BLOCK_CELLS = 1 << 20
 
 
 def column_importances(
@@ -68,11 +70,16 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
         inputs = x if forest is None else forest.inputs(x)
     inputs = inputs.detach().clone().requires_grad_()
     spread = inputs.detach().std(0)[: x.shape[1]]
+    blocks = []
     if forest is not None:
         binned, places = bins_by_feature(forest.bins, x.shape[1])
         usual = inputs.detach() - inputs.detach().mean(0)
-        covariance = torch.einsum("bfi,bfj->fij", usual[:, places], usual[:, places])
-        covariance /= len(x) - 1
+        # A block at a time: of a wide table, all bins of all rows would take a lot of memory.
+        some = max(1, BLOCK_CELLS // (len(x) * places.shape[1]))
+        for features, own in zip(binned.split(some), places.split(some), strict=True):
+            bins = usual[:, own]
+            covariance = torch.einsum("bfi,bfj->fij", bins, bins) / (len(x) - 1)
+            blocks.append((features, own, covariance))
     with torch.enable_grad():
         outputs = network(inputs) if forest is None else forest.forward_from(inputs)
         if outputs.shape[1] > 1:
@@ -90,9 +97,9 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
                 outputs, inputs, direction.expand_as(outputs), retain_graph=True
             )
             moved = (gradient[:, : x.shape[1]] * spread).square()
-            if forest is not None:
-                own = gradient[:, places]
-                moved[:, binned] = torch.einsum("bfi,fij,bfj->bf", own, covariance, own)
+            for features, own, covariance in blocks:
+                slopes = gradient[:, own]
+                moved[:, features] = torch.einsum("bfi,fij,bfj->bf", slopes, covariance, slopes)
             squares += moved
     return squares.clamp(min=0).sqrt().mean(0)
 
