@@ -179,3 +179,11 @@ def test_a_model_is_called_like_its_table(source, name):
         f"{name}.safetensors",
         f"{name}.html",
     ]
+
+
+def test_help_breaks_lines_where_the_terminal_ends():
+    shown = _run("predict", "--help").output
+    lines = [line.strip() for line in shown.splitlines()]
+    start = next(at for at, line in enumerate(lines) if line.startswith("The rows of a table"))
+    paragraph = lines[start : lines.index("", start)]
+    assert min(len(line) for line in paragraph[:-1]) > 60

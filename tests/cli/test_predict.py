@@ -110,3 +110,21 @@ def test_a_model_of_columns_without_names_is_evaluated(tmp_path):
     result = runner.invoke(app, list(map(str, given)))
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["accuracy"] == model.score(X, y)
+
+
+def test_a_column_of_other_values_is_not_scored_as_wrong_classes(churn, run):
+    folder, _ = churn
+    model, file = folder / "churn.safetensors", folder / "new.csv"
+    done = run("evaluate", model, file, "--target", "customer_id")
+    assert done.exit_code == 2
+    assert "'customer_id' must hold classes that the model knows" in done.output
+    assert "--target" in done.output
+
+
+def test_the_advice_to_drop_an_identifier_can_be_typed_as_it_is(tmp_path, run):
+    rows = [f"C{k:03},{k % 7},{'yes' if k % 7 > 3 else 'no'}" for k in range(60)]
+    (tmp_path / "rows.csv").write_text("customer id,calls,left\n" + "\n".join(rows))
+    given = ["fit", tmp_path / "rows.csv", "-t", "left", "--preset", "fast", "--time-limit", 1]
+    done = run(*given, "--out", tmp_path / "model")
+    assert done.exit_code == 0, done.output
+    assert "leave it out with --drop 'customer id'" in done.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import typer
 
 from nrs._version import __version__
@@ -28,7 +30,9 @@ app.add_typer(datasets, name="datasets")
 app.add_typer(paper, name="paper")
 app.add_typer(train, name="train")
 for command in (fit, tune, predict, evaluate, explain, compare, info, export):
-    app.command()(command)
+    # typer keeps the breaks of a docstring's lines, which are not those of a terminal's.
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    app.command(help="\n\n".join(" ".join(part.split()) for part in paragraphs))(command)
 
 
 def _version(wanted: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -233,4 +234,5 @@ def print_schema(table: LabelledTable) -> None:
         typer.echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
     alike = [one.name for one in table.columns if one.is_identifier]
     if alike:
-        typer.echo(f"every row has another {alike[0]}: leave it out with --drop {alike[0]}")
+        quoted = shlex.quote(alike[0])
+        typer.echo(f"every row has another {alike[0]}: leave it out with --drop {quoted}")

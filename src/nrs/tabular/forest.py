@@ -113,8 +113,12 @@ class ForestNetwork(nn.Module):
 
     def members(self, x: Tensor) -> Tensor:
         """Outputs of every member: (K, out_features, B)."""
-        batch = x.shape[0]
-        mapped = subspace_map(self.inputs(x), self.index, self.loud_weight())
+        return self.members_from(self.inputs(x))
+
+    def members_from(self, inputs: Tensor) -> Tensor:
+        """:meth:`members` from what :meth:`inputs` made of a row."""
+        batch = inputs.shape[0]
+        mapped = subspace_map(inputs, self.index, self.loud_weight())
         h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
         for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
             h = torch.bmm(weight, self._by_member(h))[..., :batch]
@@ -126,7 +130,12 @@ class ForestNetwork(nn.Module):
         return self.weight * self.gain.unsqueeze(2)
 
     def forward(self, x: Tensor) -> Tensor:
-        return combine(self.members(x), self.kind, self.shares.unsqueeze(1)) / self.temperature
+        return self.forward_from(self.inputs(x))
+
+    def forward_from(self, inputs: Tensor) -> Tensor:
+        """The members taken together, from what :meth:`inputs` made of a row."""
+        outputs = self.members_from(inputs)
+        return combine(outputs, self.kind, self.shares.unsqueeze(1)) / self.temperature
 
     def _by_member(self, h: Tensor) -> Tensor:
         """(K·C, B) activations as (K, C, B), B filled up with zeros to a multiple of 16.

@@ -7,12 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from nrs.tabular.batches import Rows, forward_rows, spread_rows
+from nrs.tabular.bins import PiecewiseLinear
 from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.forest import ForestNetwork
 
 # Rows that the mean is taken over; more change the third digit.
 MOST_ROWS = 1024
 # With more outputs than this, random combinations of them stand for all.
 MOST_OUTPUTS = 8
+# Rows times bins that are looked at together.
+BLOCK_CELLS = 1 << 20
 
 
 def column_importances(
@@ -20,9 +24,8 @@ def column_importances(
 ) -> np.ndarray:
     """Share of each source column in how strongly the outputs respond to the input.
 
-    The response to a feature is the norm of the gradient of the outputs with respect to it,
-    averaged over training rows, times the feature's standard deviation: how far the outputs move
-    when the feature moves as much as it usually does. Columns that the encoder dropped have none.
+    A column's response is the sum over its features of how far the outputs move when the feature
+    moves as much as it usually does (:func:`response`). Columns that the encoder dropped have none.
 
     Returns
     -------
@@ -30,20 +33,25 @@ def column_importances(
     """
     few = max(2, min(most_rows, forward_rows(encoder.n_features_out_), len(rows)))
     x, _, _ = rows.take(rows.index[spread_rows(len(rows), few)])
-    response = sensitivity(network, x) * x.std(0)
     by_column = np.zeros(encoder.n_features_in_)
-    np.add.at(by_column, encoder.groups_, response.double().cpu().numpy())
+    np.add.at(by_column, encoder.groups_, response(network, x).double().cpu().numpy())
     total = by_column.sum()
     return by_column / total if total > 0 else np.full(len(by_column), 1 / len(by_column))
 
 
 def passes(n_outputs: int) -> int:
-    """Forward passes that take as long as :func:`sensitivity`: one, and two for each way back."""
+    """Forward passes that take as long as :func:`response`: one, and two for each way back."""
     return 1 + 2 * min(n_outputs, MOST_OUTPUTS)
 
 
-def sensitivity(network: nn.Module, x: Tensor) -> Tensor:
-    """Mean over rows of the norm of the outputs' gradient with respect to each feature.
+def response(network: nn.Module, x: Tensor) -> Tensor:
+    """How far the outputs move when each feature moves as much as it usually does.
+
+    That is the norm of the gradient of the outputs with respect to a feature, averaged over rows,
+    times the feature's standard deviation. A feature that a forest reads in bins moves them all at
+    once: there the gradient is taken with respect to the bins, and their covariance says how far
+    they move. The slope within a bin does not count: many rows may share a value at the edge of a
+    narrow bin, as those without a value do, and its slope would drown all others.
 
     Several outputs are taken relative to their mean, since only differences between classes
     count. Many outputs are replaced by random combinations with signs ±1, whose squared gradients
@@ -53,13 +61,27 @@ def sensitivity(network: nn.Module, x: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> linear = nn.Linear(2, 1)
-    >>> bool(torch.allclose(sensitivity(linear, torch.zeros(3, 2)), linear.weight[0].abs()))
+    >>> linear, x = nn.Linear(2, 1), torch.tensor([[0.0, 1.0], [3.0, 2.0], [3.0, 0.0]])
+    >>> bool(torch.allclose(response(linear, x), linear.weight[0].abs() * x.std(0)))
     True
     """
-    x = x.detach().clone().requires_grad_()
+    forest = network if isinstance(network, ForestNetwork) else None
+    with torch.no_grad():
+        inputs = x if forest is None else forest.inputs(x)
+    inputs = inputs.detach().clone().requires_grad_()
+    spread = inputs.detach().std(0)[: x.shape[1]]
+    blocks = []
+    if forest is not None:
+        binned, places = bins_by_feature(forest.bins, x.shape[1])
+        usual = inputs.detach() - inputs.detach().mean(0)
+        # A block at a time: of a wide table, all bins of all rows would take a lot of memory.
+        some = max(1, BLOCK_CELLS // (len(x) * places.shape[1]))
+        for features, own in zip(binned.split(some), places.split(some), strict=True):
+            bins = usual[:, own]
+            covariance = torch.einsum("bfi,bfj->fij", bins, bins) / (len(x) - 1)
+            blocks.append((features, own, covariance))
     with torch.enable_grad():
-        outputs = network(x)
+        outputs = network(inputs) if forest is None else forest.forward_from(inputs)
         if outputs.shape[1] > 1:
             outputs = outputs - outputs.mean(1, keepdim=True)
         directions = torch.eye(outputs.shape[1])
@@ -72,7 +94,34 @@ def sensitivity(network: nn.Module, x: Tensor) -> Tensor:
         squares = torch.zeros_like(x)
         for direction in directions.to(x):
             (gradient,) = torch.autograd.grad(
-                outputs, x, direction.expand_as(outputs), retain_graph=True
+                outputs, inputs, direction.expand_as(outputs), retain_graph=True
             )
-            squares += gradient.square()
-    return squares.sqrt().mean(0)
+            moved = (gradient[:, : x.shape[1]] * spread).square()
+            for features, own, covariance in blocks:
+                slopes = gradient[:, own]
+                moved[:, features] = torch.einsum("bfi,fij,bfj->bf", slopes, covariance, slopes)
+            squares += moved
+    return squares.clamp(min=0).sqrt().mean(0)
+
+
+def bins_by_feature(bins: PiecewiseLinear, d: int) -> tuple[Tensor, Tensor]:
+    """The features that have bins, and the inputs that each is read by: itself and its bins.
+
+    Rows of inputs are filled up with the last one, which is always 0.
+
+    Examples
+    --------
+    >>> bins = PiecewiseLinear.between([(1, [0.0, 1.0, 3.0]), (2, [0.0, 1.0])])
+    >>> bins_by_feature(bins, 3)
+    (tensor([1, 2]), tensor([[1, 3, 4],
+            [2, 5, 6]]))
+    """
+    binned, counts = bins.source.unique(return_counts=True)
+    blank = d + bins.n_bins
+    width = int(counts.max()) if len(counts) else 0
+    places = torch.full((len(binned), 1 + width), blank, device=binned.device)
+    places[:, 0] = binned
+    for row, feature in enumerate(binned):
+        own = torch.nonzero(bins.source == feature).flatten()
+        places[row, 1 : 1 + len(own)] = d + own
+    return binned, places

@@ -190,7 +190,8 @@ def judge_file(
     Raises
     ------
     ValueError
-        As :func:`predict_chunks`, or if no row has a value of the target.
+        As :func:`predict_chunks`, or if no row has a value of the target, or none a class that the
+        model knows.
     """
     names = [target] if isinstance(target, str) else list(target)
     several = SeveralTargets.of_model(model, names)
@@ -221,6 +222,13 @@ def judge_file(
         )
     rows = np.concatenate(places)
     values, truth = np.concatenate(predicted), np.concatenate(truths)
+    if several is None and isinstance(model.target_, ClassTarget):
+        known = model.classes_.tolist()
+        if not np.isin(truth, model.classes_).any():
+            raise TableFileError(
+                f"{names[0]!r} must hold classes that the model knows, such as {known[0]!r}, "
+                f"however: it holds none, but {truth.tolist()[0]!r}; name the column with --target"
+            )
     judged = beside(model, values, truth, os.path.basename(str(source)), rows, several)
     return judged, at - len(rows)
 

@@ -71,7 +71,7 @@ def original(encoder: TableEncoder, feature: int, value: float) -> str:
     block = encoder._numbers
     (place,) = np.nonzero(block.value_at == feature)
     if len(place):
-        return f"{value * block.scale[place[0]] + block.center[place[0]]:.4g}"
+        return short(float(value * block.scale[place[0]] + block.center[place[0]]))
     learned: Any = encoder._encoders.get(int(encoder.groups_[feature]))
     first = encoder._first.get(int(encoder.groups_[feature]))
     if encoder.kinds_[int(encoder.groups_[feature])] == "date" and feature == first:
@@ -82,3 +82,14 @@ def original(encoder: TableEncoder, feature: int, value: float) -> str:
             return f"{value:.3g}"
         return moment.strftime("%Y-%m-%d")
     return f"{value:.3g}"
+
+
+def short(number: float) -> str:
+    """Four digits, or all of a whole number up to a million: prices are not read as powers of ten.
+
+    Examples
+    --------
+    >>> short(0.123456), short(24543.21), short(-999_999.4), short(12_345_678.0)
+    ('0.1235', '24543', '-999999', '1.235e+07')
+    """
+    return f"{number:.0f}" if 1e4 <= abs(number) < 1e6 else f"{number:.4g}"
