@@ -3,6 +3,7 @@ import decimal
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -315,6 +316,12 @@ def test_a_lazy_frame_is_sent_back():
     polars = pytest.importorskip("polars")
     with pytest.raises(ValueError, match=r"LazyFrame.*\.collect\(\)"):
         read_table(polars.LazyFrame({"a": [1]}))
+
+
+@pytest.mark.parametrize("X", ["rows.csv", Path("rows.csv")])
+def test_a_file_is_named_in_its_own_way(X):
+    with pytest.raises(ValueError, match=r"'rows\.csv'; read the file first, or name it with nrs"):
+        read_table(X)
 
 
 def test_repeated_names_are_refused():

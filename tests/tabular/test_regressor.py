@@ -122,6 +122,15 @@ def test_a_row_of_weight_0_does_not_count(wrong):
     np.testing.assert_allclose(first.target_.std, np.delete(y, 7).std())
 
 
+@pytest.mark.parametrize("dtype", [str, object])
+def test_texts_are_numbers_or_refused(dtype):
+    X, texts = np.arange(40.0)[:, None], np.arange(40).astype(str).astype(dtype)
+    assert NRSRegressor(**QUICK).fit(X, texts).predict(X).dtype.kind == "f"
+    texts[2] = "low"
+    with pytest.raises(ValueError, match=r"y must hold numbers.*'low'.*; classes are"):
+        NRSRegressor(**QUICK).fit(X, texts)
+
+
 @pytest.mark.parametrize("unit", ["datetime64[D]", "timedelta64[s]"])
 def test_dates_and_durations_are_no_numbers(unit):
     X, days = np.arange(40.0)[:, None], np.arange(40).astype(unit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -135,6 +136,11 @@ def read_table(
         raise ValueError(
             "got an nrs.Table where rows in memory are needed: read some of them with "
             "table.head(n), or name a table file"
+        )
+    if isinstance(X, (str, os.PathLike)):
+        raise ValueError(
+            f"X must hold rows, however: it is a text or path, {os.fspath(X)!r}; read the file "
+            "first, or name it with nrs.Table(path, target=…)"
         )
     if _is(X, "polars", "LazyFrame"):
         raise ValueError(

@@ -38,6 +38,14 @@ class TableRegressor(RegressorMixin, TableEstimator):
         refuse_dates(y)
         if y.dtype.kind == "c":
             raise ValueError("Complex data not supported: y must hold real numbers")
+        if y.dtype.kind == "U":
+            try:
+                y = y.astype(np.float64)
+            except ValueError:
+                raise ValueError(
+                    f"y must hold numbers, however: {y.flat[:3].tolist()}; classes are for "
+                    "NRSClassifier"
+                ) from None
         checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         return checked
 
