@@ -3,12 +3,16 @@
 A linear map of the bins of a feature is any function of it that is linear between the edges, so a
 one-level oblique tree on them can put its thresholds where the data has them. A number with few
 values has an edge at each: then it is any function of these at all, as a category would be.
+
+A linear map of its levels, one for each value, is any such function too, but another one is
+learned first: thermometers begin with what grows with the number, levels with what is alike.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,51 +23,74 @@ class PiecewiseLinear(nn.Module):
     """Encode features by how far they have passed through each of their bins.
 
     Bin t of a feature x between the edges a < b is ``(x - a) / (b - a)``, at least 0 and at most 1
-    (Gorishniy et al., 2022).
+    (Gorishniy et al., 2022). After all bins come levels: 1 at a value of the feature, and 0 from
+    the next value on.
 
     **Shape** input ``(B, d)``, output ``(B, n_bins)``.
 
     Parameters
     ----------
-    source : the feature of each bin, (n_bins,).
-    low, high : the edges of each bin, (n_bins,).
+    source : the feature of each bin or level, (n_bins,).
+    low, high : the edges of each bin; the value of a level, and a point as far as the next value.
+    n_levels : how many of the last ones are levels.
 
     Examples
     --------
     >>> bins = PiecewiseLinear.between([(0, [0.0, 1.0, 3.0])])
     >>> bins(torch.tensor([[-1.0], [0.5], [2.0], [9.0]])).tolist()
     [[0.0, 0.0], [0.5, 0.0], [1.0, 0.5], [1.0, 1.0]]
+    >>> codes = PiecewiseLinear.between([], levels=[(0, [1.0, 2.0, 4.0])])
+    >>> codes(torch.tensor([[1.0], [2.0], [4.0]])).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
     source: Tensor
     low: Tensor
     rate: Tensor
 
-    def __init__(self, source: Tensor, low: Tensor, high: Tensor) -> None:
+    def __init__(self, source: Tensor, low: Tensor, high: Tensor, n_levels: int = 0) -> None:
         super().__init__()
+        self.n_levels = n_levels
         self.register_buffer("source", source)
         self.register_buffer("low", low)
         self.register_buffer("rate", 1 / (high - low))
 
     @classmethod
-    def between(cls, edges: Sequence[tuple[int, Iterable[float]]]) -> PiecewiseLinear:
-        """Make the bins between the ascending edges of features, given as (feature, edges)."""
+    def between(
+        cls,
+        edges: Sequence[tuple[int, Iterable[float]]],
+        levels: Iterable[tuple[int, Any]] = (),
+    ) -> PiecewiseLinear:
+        """Make the bins between the ascending edges of features, given as (feature, edges).
+
+        Parameters
+        ----------
+        levels : features and their ascending values, at least two.
+        """
         bins = [
             (feature, low, high)
             for feature, values in edges
             for low, high in itertools.pairwise(values)
         ]
+        n_levels = 0
+        for feature, values in levels:
+            gaps = np.diff(values)
+            nearest = np.minimum(np.append(gaps, gaps[-1]), np.insert(gaps, 0, gaps[0]))
+            bins += [(feature, *pair) for pair in zip(values, np.add(values, nearest), strict=True)]
+            n_levels += len(nearest)
         source, low, high = zip(*bins, strict=True) if bins else ((), (), ())
         return cls(
             torch.tensor(source, dtype=torch.int64),
             torch.tensor(low, dtype=torch.float32),
             torch.tensor(high, dtype=torch.float32),
+            n_levels,
         )
 
     @classmethod
-    def blank(cls, n_bins: int) -> PiecewiseLinear:
+    def blank(cls, n_bins: int, n_levels: int = 0) -> PiecewiseLinear:
         """Make one of that size whose values a state dict will fill in."""
-        return cls(torch.zeros(n_bins, dtype=torch.int64), torch.zeros(n_bins), torch.ones(n_bins))
+        source = torch.zeros(n_bins, dtype=torch.int64)
+        return cls(source, torch.zeros(n_bins), torch.ones(n_bins), n_levels)
 
     @property
     def n_bins(self) -> int:
@@ -71,10 +98,14 @@ class PiecewiseLinear(nn.Module):
         return len(self.low)
 
     def forward(self, x: Tensor) -> Tensor:
-        return ((x.index_select(1, self.source) - self.low) * self.rate).clamp(0, 1)
+        passed = (x.index_select(1, self.source) - self.low) * self.rate
+        if self.n_levels:
+            n_steps = self.n_bins - self.n_levels
+            passed = torch.cat([passed[:, :n_steps], 1 - passed[:, n_steps:].abs()], 1)
+        return passed.clamp(0, 1)
 
     def extra_repr(self) -> str:
-        return f"n_bins={self.n_bins}"
+        return f"n_bins={self.n_bins}, n_levels={self.n_levels}"
 
 
 def find_edges(values: np.ndarray, n_bins: int) -> np.ndarray:

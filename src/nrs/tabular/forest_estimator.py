@@ -32,6 +32,7 @@ from nrs.tabular.forest_parts import (
     shared_out_of_bag,
 )
 from nrs.tabular.importance import passes
+from nrs.tabular.levels import levels_tell_more, may_be_levels, reading_levels
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.pace import Pace, measure_pace
 from nrs.tabular.presets import Recipe
@@ -196,7 +197,19 @@ class ForestEstimator(TableEstimator):
         if rows is None:
             assert self._shape is not None
             return blank_forest(self._shape, self.target_, self.recipe_)
+        if self._levels_tell_more(rows, seed):
+            self._remember(reading_levels(self.recipe_))
         return grow_forest(rows, self.encoder_, self.target_, self.recipe_, seed, self._folds)
+
+    def _levels_tell_more(self, rows: Any, seed: int) -> bool:
+        """Whether numbers of few values should be read as categories."""
+        if self._folds is None or not may_be_levels(rows, self.recipe_, self._n_folds()):
+            return False
+        tell_more = levels_tell_more(
+            rows, self.encoder_, self.target_, self.recipe_, seed, self._folds, self.time_limit
+        )
+        # Processes whose numbers round differently must not grow different forests.
+        return bool(present().of_writer(tell_more))
 
     def _make_batches(self, rows: Any) -> ShuffledBatches | StreamedBatches:
         if not self.recipe_.members:
@@ -375,6 +388,7 @@ class ForestEstimator(TableEstimator):
             "in_features": self.encoder_.n_features_out_,
             "index": list(self.network_.index.shape),
             "n_bins": self.network_.bins.n_bins,
+            "n_levels": self.network_.bins.n_levels,
         }
         return {
             "forest": shape,

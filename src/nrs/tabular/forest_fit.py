@@ -25,6 +25,8 @@ BIN_ROWS = 10_000
 MOST_BINNED_FEATURES = 512
 # A number with at most so many values may as well be a category: no member reads it as a number.
 FEW_VALUES = 10
+# How members may read numbers: as they are, with their bins, or those of few values by levels.
+PLAIN, BINNED, LEVELS = READINGS = ("plain", "binned", "levels")
 
 
 def grow_forest(
@@ -38,33 +40,58 @@ def grow_forest(
     """Make an untrained forest for a table.
 
     The members are divided among the recipe's views: a plain one reads numbers as they are, a
-    binned one their bins too. A subspace takes whole columns, with all features that the encoder
-    made of them.
+    binned one their bins too, one of levels reads numbers of few values as categories. A subspace
+    takes whole columns, with all features that the encoder made of them.
 
     Parameters
     ----------
     folds : the fold of each row of the whole table, if members are not to see one each.
     """
     rng = np.random.default_rng(seed)
-    bins, few = _find_bins(rows, recipe.bins)
+    of_levels = any(reading == LEVELS for reading, _ in recipe.views)
+    bins, few = _find_bins(rows, recipe.bins, recipe.levels if of_levels else 0)
     n_features = encoder.n_features_out_
     sources = bins.source.numpy()
-    parts: dict[str, list[np.ndarray]] = {"plain": [], "binned": []}
-    for column in np.unique(encoder.groups_):
-        features = np.flatnonzero(encoder.groups_ == column)
-        own = encoder.groups_[sources] == column
-        parts["binned"].append(np.concatenate([features, n_features + np.flatnonzero(own)]))
-        # Bins in place of the number itself, where it has few values.
-        stand_in = n_features + np.flatnonzero(few[sources] & own)
-        parts["plain"].append(np.concatenate([features[~few[features]], stand_in]))
+    parts = _readings(encoder.groups_, bins, few)
     members = []
     for member in range(recipe.members):
-        encoding, times = recipe.views[member * len(recipe.views) // recipe.members]
+        reading, times = recipe.views[member * len(recipe.views) // recipe.members]
         columns = max(1, round(recipe.columns * times))
-        members.append(draw_subspaces(parts[encoding], recipe.subspaces, columns, rng))
+        members.append(draw_subspaces(parts[reading], recipe.subspaces, columns, rng))
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
     gain = torch.from_numpy(_gains(rows, encoder.groups_, sources, target, recipe, folds))
     return _network(n_features, index, bins, target, recipe, seed, gain)
+
+
+def _readings(
+    columns: np.ndarray, bins: PiecewiseLinear, few: np.ndarray
+) -> dict[str, list[np.ndarray]]:
+    """For each way to read numbers, the inputs that stand for each column.
+
+    Parameters
+    ----------
+    columns : (d,) the column that each feature was made of.
+    few : (d,) the features whose bins stand for them in the plain reading.
+    """
+    sources, n_features = bins.source.numpy(), len(columns)
+    is_level = np.arange(bins.n_bins) >= bins.n_bins - bins.n_levels
+    with_levels = np.isin(np.arange(n_features), sources[is_level])
+    parts: dict[str, list[np.ndarray]] = {reading: [] for reading in READINGS}
+    for column in np.unique(columns):
+        features = np.flatnonzero(columns == column)
+        own = columns[sources] == column
+        steps = n_features + np.flatnonzero(own & ~is_level)
+        levels = n_features + np.flatnonzero(own & is_level)
+        # Bins in place of the number itself, where it has few values.
+        stand_in = n_features + np.flatnonzero(few[sources] & own & ~is_level)
+        of_column = {
+            PLAIN: [features[~few[features]], stand_in],
+            BINNED: [features, steps],
+            LEVELS: [features[~with_levels[features]], levels],
+        }
+        for reading, inputs in of_column.items():
+            parts[reading].append(np.concatenate(inputs))
+    return parts
 
 
 def _gains(
@@ -88,7 +115,7 @@ def _gains(
 def blank_forest(shape: dict[str, Any], target: Target, recipe: Recipe) -> ForestNetwork:
     """Make a forest of a saved shape, whose values a state dict will fill in."""
     index = torch.zeros(*shape["index"], dtype=torch.int64)
-    bins = PiecewiseLinear.blank(shape["n_bins"])
+    bins = PiecewiseLinear.blank(shape["n_bins"], shape.get("n_levels", 0))
     return _network(shape["in_features"], index, bins, target, recipe, seed=0)
 
 
@@ -114,29 +141,53 @@ def _network(
     )
 
 
-def _find_bins(rows: Rows, n_bins: int) -> tuple[PiecewiseLinear, np.ndarray]:
-    """The bins of all features with more than two values, and which features have few."""
-    n_features = rows.features.shape[1]
-    few = np.zeros(n_features, dtype=bool)
-    if rows.sparse or n_bins == 0 or n_features > MOST_BINNED_FEATURES:
-        return PiecewiseLinear.between([]), few
-    spread = spread_rows(len(rows), min(BIN_ROWS, len(rows)))
-    sample = rows.features[rows.index[spread]].numpy()
-    edges = []
-    for feature in range(n_features):
-        # Quantiles of all rows, where a pass over them has found them.
-        values = rows.quantiles.get(feature, sample[:, feature])
-        found = find_edges(values, max(n_bins, FEW_VALUES - 1))
-        few[feature] = 2 < len(found) <= FEW_VALUES and len(found) == _n_values(values)
-        if not few[feature]:
+def _find_bins(rows: Rows, n_bins: int, most_levels: int = 0) -> tuple[PiecewiseLinear, np.ndarray]:
+    """The bins of all features with more than two values, and which features have few.
+
+    Features of three to `most_levels` values have levels too.
+    """
+    few = np.zeros(rows.features.shape[1], dtype=bool)
+    edges, levels = [], []
+    for feature, values in _binned_values(rows, n_bins):
+        found = _all_values(values, max(n_bins + 1, FEW_VALUES))
+        few[feature] = found is not None and 2 < len(found) <= FEW_VALUES
+        if found is None or not few[feature]:
             found = find_edges(values, n_bins)
         if len(found) > 2:
             edges.append((feature, found))
-    return PiecewiseLinear.between(edges), few
+        each = _all_values(values, most_levels)
+        if each is not None:
+            levels.append((feature, each))
+    return PiecewiseLinear.between(edges, levels), few
 
 
-def _n_values(values: np.ndarray) -> int:
-    return len(np.unique(values))
+def has_levels(rows: Rows, recipe: Recipe) -> bool:
+    """Whether a feature has so few values that it may be a category; two make no difference."""
+    return any(
+        _all_values(values, recipe.levels) is not None
+        for _, values in _binned_values(rows, recipe.bins)
+    )
+
+
+def _binned_values(rows: Rows, n_bins: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Features that may be cut into bins, and values that tell where."""
+    n_features = rows.features.shape[1]
+    if rows.sparse or n_bins == 0 or n_features > MOST_BINNED_FEATURES:
+        return
+    spread = spread_rows(len(rows), min(BIN_ROWS, len(rows)))
+    sample = rows.features[rows.index[spread]].numpy()
+    for feature in range(n_features):
+        # Quantiles of all rows, where a pass over them has found them.
+        yield feature, rows.quantiles.get(feature, sample[:, feature])
+
+
+def _all_values(values: np.ndarray, most: int) -> np.ndarray | None:
+    """The values of a feature if they are three at least, so many at most, and well apart."""
+    distinct = np.unique(values)
+    if not 2 < len(distinct) <= most:
+        return None
+    edges = find_edges(values, most)
+    return edges if len(edges) == len(distinct) else None
 
 
 class ForestBatches(ShuffledBatches):

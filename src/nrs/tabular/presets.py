@@ -61,6 +61,8 @@ class Recipe:
     # a subspace takes. How loud the least relevant column is read.
     views: Views = ()
     least_gain: float = 1.0
+    # A number of at most so many values may be read as a category; 0 for never.
+    levels: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values, but a callable metric by its name."""
@@ -181,6 +183,8 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
         bins=8,
         views=views,
         least_gain=0.1,
+        # Trying it takes longer than a fast fit.
+        levels=0 if preset == "fast" else 32,
         # A second layer pays off where there are rows enough to fit it.
         hidden=(width,) if rows < 1_000 else (width, width),
         dropout=0.2 if rows < 1_500 else 0.1,

@@ -17,7 +17,8 @@ from nrs.tabular.forest import ForestNetwork
 class Inputs:
     """Names and source columns of all inputs.
 
-    names : list of str; a bin is called ``age[30…45]``, in the units of the table.
+    names : list of str; a bin is called ``age[30…45]``, in the units of the table, and a level
+        ``rooms[3]``.
     groups : (n_inputs,) the source column of each.
     column_names : list of str, the names of the table's columns.
     """
@@ -37,9 +38,14 @@ class Inputs:
             source = bins.source.cpu().numpy()
             low = bins.low.double().cpu().numpy()
             high = low + 1 / bins.rate.double().cpu().numpy()
+            is_level = np.arange(bins.n_bins) >= bins.n_bins - bins.n_levels
+            ends = [
+                [original(encoder, feature, end) for end in ((a,) if alone else (a, b))]
+                for feature, a, b, alone in zip(source.tolist(), low, high, is_level, strict=True)
+            ]
             names = names + [
-                f"{names[feature]}[{original(encoder, feature, a)}…{original(encoder, feature, b)}]"
-                for feature, a, b in zip(source.tolist(), low, high, strict=True)
+                f"{names[feature]}[{'…'.join(shown)}]"
+                for feature, shown in zip(source.tolist(), ends, strict=True)
             ]
             groups = np.concatenate([groups, groups[source]])
         return cls(names, groups, column_names(encoder))

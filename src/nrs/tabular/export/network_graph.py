@@ -102,12 +102,19 @@ def _bins(graph: Graph, forest: FoldedForest, x: str) -> str:
     bins = forest.bins
     if not bins.n_bins:
         return x
-    passed = graph.op(
-        "Sub", graph.columns(x, bins.source.numpy()), graph.constant(_array(bins.low))
-    )
-    passed = graph.op("Mul", passed, graph.constant(_array(bins.rate)))
-    ends = (graph.constant(np.float32(end)) for end in (0, 1))
-    return graph.op("Concat", x, graph.op("Clip", passed, *ends), axis=1)
+    zero, one = (graph.constant(np.float32(end)) for end in (0, 1))
+    n_steps = bins.n_bins - bins.n_levels
+    parts = [x]
+    for own in (slice(n_steps), slice(n_steps, None)):
+        source, low, rate = (_array(values[own]) for values in (bins.source, bins.low, bins.rate))
+        if not len(source):
+            continue
+        passed = graph.op("Sub", graph.columns(x, source), graph.constant(low))
+        passed = graph.op("Mul", passed, graph.constant(rate))
+        if own.start is not None:
+            passed = graph.op("Sub", one, graph.op("Abs", passed))
+        parts.append(graph.op("Clip", passed, zero, one))
+    return graph.op("Concat", *parts, axis=1)
 
 
 def _by_member(graph: Graph, h: str, weight: Tensor, shift: Tensor) -> str:

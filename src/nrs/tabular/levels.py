@@ -1,0 +1,114 @@
+"""Whether numbers of few values are numbers, or the codes of categories.
+
+A table says ``suit = 3`` of a card as it says ``rooms = 3`` of a flat. No rule tells them apart,
+but the rows do: a small forest learns for a few hundred steps, a third of its members reading such
+columns as numbers, a third with their bins, a third by a level for each value, and out-of-bag rows
+judge the three. Numbers they stay unless levels are better than both by more than chance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from nrs.tabular.batches import Rows
+from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.forest_fit import (
+    LEVELS,
+    READINGS,
+    ForestBatches,
+    forest_loss,
+    grow_forest,
+    has_levels,
+    out_of_bag,
+)
+from nrs.tabular.presets import Recipe
+from nrs.tabular.shares import ERRORS
+from nrs.tabular.targets import Target
+from nrs.training import TimeLimit, TrainSettings, train
+
+# Fewer rows cannot tell; more are not needed for it.
+LEAST_ROWS, MOST_ROWS = 2_000, 10_000
+# The small forest: members of each reading, width, steps. What codes tell is learned late, so it
+# hurries, without dropout.
+MEMBERS, WIDTH, STEPS, LR = 4, 64, 400, 1e-2
+# Of a time limit, the share that may be spent on it.
+TIME_SHARE = 0.1
+
+
+def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int) -> bool:
+    """Whether there is a choice: columns of few values, and rows enough to tell."""
+    return len(rows) >= LEAST_ROWS and n_folds > 1 and has_levels(rows, recipe)
+
+
+def levels_tell_more(
+    rows: Rows,
+    encoder: TableEncoder,
+    target: Target,
+    recipe: Recipe,
+    seed: int,
+    folds: np.ndarray,
+    time_limit: float | None = None,
+) -> bool:
+    """Judge by out-of-bag rows whether numbers of few values should be read as categories.
+
+    Parameters
+    ----------
+    rows : the training rows; some of them, if they are many.
+    folds : the fold of each row of the whole table.
+    time_limit : seconds of the whole fit, of which a tenth may pass here.
+    """
+    rows = rows.some(MOST_ROWS)
+    n_folds = min(MEMBERS, int(folds.max()) + 1)
+    folds = folds % n_folds
+    passes = math.ceil(STEPS * recipe.batch_size / len(rows))
+    small = replace(
+        recipe,
+        members=n_folds * len(READINGS),
+        subspaces=WIDTH,
+        hidden=(WIDTH,) * len(recipe.hidden),
+        dropout=0.0,
+        views=tuple((reading, 1.0) for reading in READINGS),
+    )
+    network = grow_forest(rows, encoder, target, small, seed, folds).to(rows.device)
+    batches = ForestBatches(rows, recipe.batch_size, folds, passes)
+    settings = TrainSettings(
+        epochs=1, lr=LR, optimizer=recipe.optimizer, weight_decay=recipe.weight_decay,
+        schedule=recipe.schedule, warmup=recipe.warmup,
+    )  # fmt: skip
+
+    def step(network: Any, batch: Any) -> torch.Tensor:
+        return forest_loss(network, batch, target, n_folds)
+
+    train(
+        network,
+        batches,
+        step,
+        settings,
+        generator=torch.Generator().manual_seed(seed),
+        steps_per_epoch=len(batches),
+        callbacks=[] if time_limit is None else [TimeLimit(TIME_SHARE * time_limit)],
+    )
+    outputs = out_of_bag(network, rows, torch.from_numpy(folds), n_folds, len(READINGS)).cpu()
+    losses = target.member_losses(outputs, rows.targets[rows.index])
+    if rows.weights is not None:
+        losses = losses * rows.weights[rows.index]
+    *of_numbers, of_levels = losses.double()
+    return all(_beyond_chance(loss - of_levels) for loss in of_numbers)
+
+
+def reading_levels(recipe: Recipe) -> Recipe:
+    """The recipe with views that read numbers of few values as categories.
+
+    All of them: members that read codes as numbers too learn several times as slowly.
+    """
+    return replace(recipe, views=tuple((LEVELS, times) for _, times in recipe.views))
+
+
+def _beyond_chance(gained: torch.Tensor) -> bool:
+    """Whether gains of single rows are above 0 on average by more than their spread explains."""
+    return bool(gained.mean() > ERRORS * gained.std() / len(gained) ** 0.5)
