@@ -77,7 +77,10 @@ def original(encoder: TableEncoder, feature: int, value: float) -> str:
     block = encoder._numbers
     (place,) = np.nonzero(block.value_at == feature)
     if len(place):
-        return short(float(value * block.scale[place[0]] + block.center[place[0]]))
+        scale, center = block.scale[place[0]], block.center[place[0]]
+        number = float(value * scale + center)
+        # Scaled and back, 0 is a little off.
+        return short(0.0 if abs(number) < 1e-6 * scale else number)
     learned: Any = encoder._encoders.get(int(encoder.groups_[feature]))
     first = encoder._first.get(int(encoder.groups_[feature]))
     if encoder.kinds_[int(encoder.groups_[feature])] == "date" and feature == first:

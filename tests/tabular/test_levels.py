@@ -1,0 +1,128 @@
+"""Codes are told from numbers by the rows, and read by a level for each value."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nrs import NRSClassifier, NRSRegressor
+from nrs.tabular.batches import Rows
+from nrs.tabular.bins import PiecewiseLinear
+from nrs.tabular.forest_fit import LEVELS, has_levels
+from nrs.tabular.levels import LEAST_ROWS, may_be_levels
+from nrs.tabular.presets import resolve
+
+SHORT = {"epochs": 4, "random_state": 0, "verbose": 0}
+
+
+def _codes(n_rows=3_000, seed=0):
+    """Two codes of 24 things, and whether these are of one kind; their order means nothing."""
+    kind = np.random.default_rng(0).permutation(24) % 2
+    X = np.random.default_rng(seed).integers(0, 24, (n_rows, 2))
+    return X.astype(np.float32), kind[X[:, 0]] == kind[X[:, 1]]
+
+
+@pytest.fixture(scope="module")
+def codes():
+    return _codes()
+
+
+@pytest.fixture(scope="module")
+def fitted(codes):
+    return NRSClassifier(**SHORT | {"epochs": 20}).fit(*codes)
+
+
+@given(st.lists(st.integers(-500, 500), min_size=2, max_size=12, unique=True))
+def test_levels_are_indicators_of_the_values(values):
+    values = np.sort(values).astype(np.float32)
+    levels = PiecewiseLinear.between([], levels=[(0, values)])
+    assert levels.n_bins == levels.n_levels == len(values)
+    found = levels(torch.from_numpy(values)[:, None])
+    np.testing.assert_allclose(found, np.eye(len(values)), atol=1e-6)
+    # Between two values no level is above the share that is left to the nearer one.
+    assert levels(torch.linspace(-600, 600, 99)[:, None]).sum(1).max() <= 1 + 1e-6
+
+
+def test_levels_come_after_the_bins():
+    both = PiecewiseLinear.between([(1, [0.0, 2.0])], levels=[(0, [0.0, 1.0])])
+    assert both(torch.tensor([[1.0, 1.0]])).tolist() == [[0.5, 0.0, 1.0]]
+
+
+def test_rows_tell_codes_from_numbers(codes, fitted):
+    X, _ = codes
+    assert {reading for reading, _ in fitted.views_} == {LEVELS}
+    assert fitted.network_.bins.n_levels == 48
+    numbers = NRSClassifier(**SHORT).fit(X, X[:, 0] + X[:, 1] > 23)
+    assert LEVELS not in {reading for reading, _ in numbers.views_}
+    assert numbers.network_.bins.n_levels == 0
+
+
+def test_codes_are_learned(codes, fitted):
+    X, y = _codes(seed=1)
+    as_numbers = type(
+        "NRSClassifier", (NRSClassifier,), {"_recipe_extras": lambda _: {"levels": 0}}
+    )
+    without = as_numbers(**SHORT | {"epochs": 20}).fit(*codes)
+    assert fitted.score(X, y) > 0.98
+    assert 3 * (1 - fitted.score(X, y)) < 1 - without.score(X, y)
+
+
+def test_a_regressor_reads_codes_too(codes):
+    X, y = codes
+    model = NRSRegressor(**SHORT).fit(X, y * 5.0)
+    assert {reading for reading, _ in model.views_} == {LEVELS}
+
+
+def test_there_is_a_choice_only_with_few_values_and_many_rows():
+    recipe = resolve("default", {}, LEAST_ROWS, 3)
+    rng = np.random.default_rng(0)
+
+    def rows(n, *columns):
+        return Rows(np.column_stack(columns).astype(np.float32), np.zeros(n, dtype=np.int64))
+
+    n = LEAST_ROWS
+    two, few, many = rng.integers(0, 2, n), rng.integers(0, 20, n), rng.normal(size=n)
+    assert has_levels(rows(n, few, many), recipe)
+    assert not has_levels(rows(n, two, many), recipe)
+    assert not has_levels(rows(n, few, many), resolve("fast", {}, n, 2))
+    assert may_be_levels(rows(n, few), recipe, n_folds=8)
+    assert not may_be_levels(rows(n, few), recipe, n_folds=1)
+    assert not may_be_levels(rows(n - 1, few[1:]), recipe, n_folds=8)
+
+
+def test_a_file_keeps_levels(codes, fitted, tmp_path):
+    X, _ = codes
+    fitted.save(tmp_path / "codes.safetensors")
+    again = NRSClassifier.load(tmp_path / "codes.safetensors")
+    assert again.network_.bins.n_levels == 48
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    assert again.views_ == fitted.views_
+
+
+def test_trees_name_levels(codes, fitted):
+    names = {name for tree in fitted.trees(20) for name in tree.inputs}
+    assert names <= {f"x{column}[{value}]" for column in (0, 1) for value in range(24)}
+    assert fitted.feature_importances_ == pytest.approx([0.5, 0.5], abs=0.1)
+
+
+def test_onnx_reads_levels(codes, fitted, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    from nrs.tabular.export import onnx_inputs
+
+    X = codes[0][:50] + np.float32([[0.0, 0.25]])  # between two codes too
+    fitted.to_onnx(tmp_path / "codes.onnx")
+    session = runtime.InferenceSession(tmp_path / "codes.onnx")
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, onnx_inputs(fitted, X)), strict=True))
+    np.testing.assert_allclose(found["probabilities"], fitted.predict_proba(X), atol=1e-5)
+
+
+def test_the_choice_takes_a_share_of_a_time_limit():
+    X, y = _codes(60_000)
+    begin = time.monotonic()
+    NRSClassifier(random_state=0, verbose=0, time_limit=6).fit(X, y)
+    assert time.monotonic() - begin < 7
