@@ -159,7 +159,9 @@ class ForestNetwork(nn.Module):
         elif self.training:
             h = normalise(h.t(), None, norm, relu=True).t()
         else:
-            h = F.relu(norm(h.t()).t())
+            # Feature by feature: torch's own would go across the memory.
+            scale, shift = affine(norm)
+            h = torch.addcmul(shift, h, scale).relu_()
         activated: Tensor = self.drop(h)
         return activated
 

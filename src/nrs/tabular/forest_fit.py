@@ -149,9 +149,9 @@ def _find_bins(rows: Rows, n_bins: int, most_levels: int = 0) -> tuple[Piecewise
     few = np.zeros(rows.features.shape[1], dtype=bool)
     edges, levels = [], []
     for feature, values in _binned_values(rows, n_bins):
-        found = _all_values(values, max(n_bins + 1, FEW_VALUES))
-        few[feature] = found is not None and 2 < len(found) <= FEW_VALUES
-        if found is None or not few[feature]:
+        found = _all_values(values, FEW_VALUES)
+        few[feature] = found is not None
+        if found is None:
             found = find_edges(values, n_bins)
         if len(found) > 2:
             edges.append((feature, found))
@@ -163,7 +163,7 @@ def _find_bins(rows: Rows, n_bins: int, most_levels: int = 0) -> tuple[Piecewise
 
 def has_levels(rows: Rows, recipe: Recipe) -> bool:
     """Whether a feature has so few values that it may be a category; two make no difference."""
-    return any(
+    return recipe.levels > 0 and any(
         _all_values(values, recipe.levels) is not None
         for _, values in _binned_values(rows, recipe.bins)
     )
@@ -183,10 +183,12 @@ def _binned_values(rows: Rows, n_bins: int) -> Iterator[tuple[int, np.ndarray]]:
 
 def _all_values(values: np.ndarray, most: int) -> np.ndarray | None:
     """The values of a feature if they are three at least, so many at most, and well apart."""
+    if most < 3:
+        return None
     distinct = np.unique(values)
     if not 2 < len(distinct) <= most:
         return None
-    edges = find_edges(values, most)
+    edges = find_edges(distinct, most)
     return edges if len(edges) == len(distinct) else None
 
 

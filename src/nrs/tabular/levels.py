@@ -29,13 +29,13 @@ from nrs.tabular.forest_fit import (
 from nrs.tabular.presets import Recipe
 from nrs.tabular.shares import ERRORS
 from nrs.tabular.targets import Target
-from nrs.training import TimeLimit, TrainSettings, train
+from nrs.training import DivergenceError, TimeLimit, TrainSettings, train
 
 # Fewer rows cannot tell; more are not needed for it.
 LEAST_ROWS, MOST_ROWS = 2_000, 10_000
-# The small forest: members of each reading, width, steps. What codes tell is learned late, so it
-# hurries, without dropout.
-MEMBERS, WIDTH, STEPS, LR = 4, 64, 400, 1e-2
+# The small forest: members of each reading, width, steps and their rows. What codes tell is learned
+# late, so it hurries, without dropout.
+MEMBERS, WIDTH, STEPS, BATCH_SIZE, LR = 4, 64, 400, 128, 1e-2
 # Of a time limit, the share that may be spent on it.
 TIME_SHARE = 0.1
 
@@ -65,7 +65,7 @@ def levels_tell_more(
     rows = rows.some(MOST_ROWS)
     n_folds = min(MEMBERS, int(folds.max()) + 1)
     folds = folds % n_folds
-    passes = math.ceil(STEPS * recipe.batch_size / len(rows))
+    batch_size = min(recipe.batch_size, BATCH_SIZE)
     small = replace(
         recipe,
         members=n_folds * len(READINGS),
@@ -75,7 +75,7 @@ def levels_tell_more(
         views=tuple((reading, 1.0) for reading in READINGS),
     )
     network = grow_forest(rows, encoder, target, small, seed, folds).to(rows.device)
-    batches = ForestBatches(rows, recipe.batch_size, folds, passes)
+    batches = ForestBatches(rows, batch_size, folds, math.ceil(STEPS * batch_size / len(rows)))
     settings = TrainSettings(
         epochs=1, lr=LR, optimizer=recipe.optimizer, weight_decay=recipe.weight_decay,
         schedule=recipe.schedule, warmup=recipe.warmup,
@@ -84,15 +84,19 @@ def levels_tell_more(
     def step(network: Any, batch: Any) -> torch.Tensor:
         return forest_loss(network, batch, target, n_folds)
 
-    train(
-        network,
-        batches,
-        step,
-        settings,
-        generator=torch.Generator().manual_seed(seed),
-        steps_per_epoch=len(batches),
-        callbacks=[] if time_limit is None else [TimeLimit(TIME_SHARE * time_limit)],
-    )
+    try:
+        train(
+            network,
+            batches,
+            step,
+            settings,
+            generator=torch.Generator().manual_seed(seed),
+            steps_per_epoch=len(batches),
+            callbacks=[] if time_limit is None else [TimeLimit(TIME_SHARE * time_limit)],
+        )
+    except DivergenceError:
+        # The forest itself learns more carefully, and tells what is wrong if it cannot.
+        return False
     outputs = out_of_bag(network, rows, torch.from_numpy(folds), n_folds, len(READINGS)).cpu()
     losses = target.member_losses(outputs, rows.targets[rows.index])
     if rows.weights is not None:
