@@ -167,8 +167,12 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
     members = 16 if rows < 10_000 else 8
     views = TWO_VIEWS
     width = 128
+    lr = 3e-3
     if preset == "fast":
         members, width, epochs = 8, 64, max(4, epochs // 4)
+        if rows >= 1_000:
+            # Fewer steps, and larger ones. A small table would overfit.
+            batch_size, lr = max(batch_size, 256), 1e-2
     elif preset == "best":
         # As many members of each view as there are folds, so that views can be weighed.
         views = SIX_VIEWS if rows < 100_000 else TWO_VIEWS
@@ -190,7 +194,7 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
         dropout=0.2 if rows < 1_500 else 0.1,
         epochs=max(epochs, math.ceil(least / steps)),
         batch_size=batch_size,
-        lr=3e-3,
+        lr=lr,
         optimizer="adamw",
         schedule="cosine",
         warmup=0.05,
