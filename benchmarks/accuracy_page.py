@@ -74,6 +74,16 @@ def ranked(found: Scores, names: tuple[str, ...]) -> Scores:
     return {method: {name: found[method][name] for name in common} for method in methods}
 
 
+def _with_aside(found: Scores, chosen: Scores) -> Scores:
+    """Those that are ranked, and our other presets where they ran on the same sets."""
+    common = list(chosen["NRS"])
+    return {
+        method: {name: by_set[name] for name in common}
+        for method, by_set in found.items()
+        if method in chosen or (method in ASIDE and all(name in by_set for name in common))
+    }
+
+
 def summary(results: Path, names: tuple[str, ...], title: str, measures: tuple[str, ...]) -> str:
     """Markdown: every set, means, average ranks, wins, paired tests, times."""
     parts = [f"## {title}\n"]
@@ -84,16 +94,17 @@ def summary(results: Path, names: tuple[str, ...], title: str, measures: tuple[s
         return "\n".join(parts)
     times = []
     for measure in ("fit_cpu_s", "predict_cpu_s"):
-        found = ranked(scores(results, names, measure), names)
-        medians = {m: float(np.median(list(v.values()))) for m, v in found.items() if v}
+        found = scores(results, names, measure)
+        shared = _with_aside(found, ranked(found, names))
+        medians = {m: float(np.median(list(v.values()))) for m, v in shared.items() if v}
         shown = ", ".join(f"{m} {value:.2f}" for m, value in medians.items())
         times.append(f"Median {measure.split('_')[0]} time, CPU seconds: {shown}.")
     ours, pairs = fit["NRS"], []
     for method, by_set in fit.items():
-        shared = [name for name in by_set if name in ours]
-        if method != "NRS" and shared:
-            ratio = float(np.median([by_set[name] / ours[name] for name in shared]))
-            pairs.append(f"{method} {ratio:.2f} ({len(shared)} sets)")
+        both = [name for name in by_set if name in ours]
+        if method != "NRS" and both:
+            ratio = float(np.median([by_set[name] / ours[name] for name in both]))
+            pairs.append(f"{method} {ratio:.2f} ({len(both)} sets)")
     times.append(f"Fit time over that of NRS, median of the sets: {', '.join(pairs)}.\n")
     return "\n".join([*parts, *times])
 
@@ -111,7 +122,7 @@ def _measured(found: Scores, names: tuple[str, ...], measure: str) -> str:
         for name in names
         if any(name in by_set for by_set in found.values())
     ]
-    label, means = _means(chosen, measure)
+    label, means = _means(_with_aside(found, chosen), measure)
     rows.append([label, *(_shown(means.get(m), digits) for m in found)])
     rows.append(["average rank", *(_shown(rank.get(m), 2) for m in found)])
     rows.append(["NRS wins/ties/loses", *(_against(found, m, more) for m in found)])

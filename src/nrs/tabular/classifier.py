@@ -25,7 +25,7 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
         ``"default"`` is a forest: members trained side by side, each without one fold of the rows,
         so that every row is judged by members that never saw it. These out-of-bag predictions
         decide when to stop, calibrate the probabilities and give `oob_score_`; no row is lost to
-        a validation part. ``"fast"`` takes about a tenth of the time, ``"best"`` about five times
+        a validation part. ``"fast"`` takes about an eighth of the time, ``"best"`` three times
         as long. ``"single"`` is one network with a held-out tenth; ``"paper"`` the network and
         protocol of the paper: a fixed number of epochs of Adam, the last one, on values as they
         are. Every parameter whose default is None takes the preset's value, which the fitted
