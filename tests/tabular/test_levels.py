@@ -1,7 +1,5 @@
 """Codes are told from numbers by the rows, and read by a level for each value."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -51,13 +49,19 @@ def test_levels_come_after_the_bins():
     assert both(torch.tensor([[1.0, 1.0]])).tolist() == [[0.5, 0.0, 1.0]]
 
 
-def test_rows_tell_codes_from_numbers(codes, fitted):
+@pytest.mark.parametrize("threshold", [11, 23])
+def test_numbers_stay_numbers(codes, threshold):
+    """Also where both are all but certain: beyond the known values levels would tell nothing."""
     X, _ = codes
+    y = X[:, 0] > threshold if threshold < 20 else X.sum(1) > threshold
+    model = NRSClassifier(**SHORT).fit(X, y)
+    assert LEVELS not in {reading for reading, _ in model.views_}
+    assert model.network_.bins.n_levels == 0
+
+
+def test_rows_tell_codes_from_numbers(fitted):
     assert {reading for reading, _ in fitted.views_} == {LEVELS}
     assert fitted.network_.bins.n_levels == 48
-    numbers = NRSClassifier(**SHORT).fit(X, X[:, 0] + X[:, 1] > 23)
-    assert LEVELS not in {reading for reading, _ in numbers.views_}
-    assert numbers.network_.bins.n_levels == 0
 
 
 def test_codes_are_learned(codes, fitted):
@@ -88,9 +92,22 @@ def test_there_is_a_choice_only_with_few_values_and_many_rows():
     assert has_levels(rows(n, few, many), recipe)
     assert not has_levels(rows(n, two, many), recipe)
     assert not has_levels(rows(n, few, many), resolve("fast", {}, n, 2))
-    assert may_be_levels(rows(n, few), recipe, n_folds=8)
-    assert not may_be_levels(rows(n, few), recipe, n_folds=1)
-    assert not may_be_levels(rows(n - 1, few[1:]), recipe, n_folds=8)
+    assert may_be_levels(rows(n, few), recipe, 8, None)
+    assert may_be_levels(rows(n, few), recipe, 8, 60.0)
+    assert not may_be_levels(rows(n, few), recipe, 8, 59.0)
+    assert not may_be_levels(rows(n, few), recipe, 1, None)
+    assert not may_be_levels(rows(n - 1, few[1:]), recipe, 8, None)
+
+
+def test_other_columns_keep_their_bins():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([_codes()[0], rng.normal(size=3_000)]).astype(np.float32)
+    model = NRSClassifier(**SHORT | {"epochs": 1}).fit(X, _codes()[1])
+    bins, read = model.network_.bins, model.network_.index.unique() - 3
+    assert {reading for reading, _ in model.views_} == {LEVELS}
+    steps = torch.arange(bins.n_bins - bins.n_levels)
+    of_number = steps[bins.source[steps] == 2]
+    assert set(of_number.tolist()) == set(read[(read >= 0) & (read < len(steps))].tolist())
 
 
 def test_a_file_keeps_levels(codes, fitted, tmp_path):
@@ -119,10 +136,3 @@ def test_onnx_reads_levels(codes, fitted, tmp_path):
     names = [output.name for output in session.get_outputs()]
     found = dict(zip(names, session.run(None, onnx_inputs(fitted, X)), strict=True))
     np.testing.assert_allclose(found["probabilities"], fitted.predict_proba(X), atol=1e-5)
-
-
-def test_the_choice_takes_a_share_of_a_time_limit():
-    X, y = _codes(60_000)
-    begin = time.monotonic()
-    NRSClassifier(random_state=0, verbose=0, time_limit=6).fit(X, y)
-    assert time.monotonic() - begin < 7

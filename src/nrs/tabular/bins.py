@@ -47,6 +47,7 @@ class PiecewiseLinear(nn.Module):
     source: Tensor
     low: Tensor
     rate: Tensor
+    n_levels = 0
 
     def __init__(self, source: Tensor, low: Tensor, high: Tensor, n_levels: int = 0) -> None:
         super().__init__()

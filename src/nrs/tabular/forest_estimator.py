@@ -203,13 +203,15 @@ class ForestEstimator(TableEstimator):
 
     def _levels_tell_more(self, rows: Any, seed: int) -> bool:
         """Whether numbers of few values should be read as categories."""
-        if self._folds is None or not may_be_levels(rows, self.recipe_, self._n_folds()):
-            return False
-        tell_more = levels_tell_more(
-            rows, self.encoder_, self.target_, self.recipe_, seed, self._folds, self.time_limit
+        group, recipe, folds = present(), self.recipe_, self._folds
+        tell_more = (
+            # Processes whose numbers round differently must not grow different forests.
+            group.is_writer
+            and folds is not None
+            and may_be_levels(rows, recipe, self._n_folds(), self.time_limit)
+            and levels_tell_more(rows, self.encoder_, self.target_, recipe, seed, folds)
         )
-        # Processes whose numbers round differently must not grow different forests.
-        return bool(present().of_writer(tell_more))
+        return bool(group.of_writer(tell_more))
 
     def _make_batches(self, rows: Any) -> ShuffledBatches | StreamedBatches:
         if not self.recipe_.members:

@@ -87,7 +87,11 @@ def _readings(
         of_column = {
             PLAIN: [features[~few[features]], stand_in],
             BINNED: [features, steps],
-            LEVELS: [features[~with_levels[features]], levels],
+            LEVELS: [
+                features[~with_levels[features]],
+                steps[~with_levels[sources[steps - n_features]]],
+                levels,
+            ],
         }
         for reading, inputs in of_column.items():
             parts[reading].append(np.concatenate(inputs))

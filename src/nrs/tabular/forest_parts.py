@@ -147,12 +147,12 @@ def lanes() -> int:
     Measured, as it is a matter of how torch was compiled and not of the processor alone: the least
     power of two whose numbers come out as they do within many.
 
-    >>> lanes() in (1, 2, 4, 8, 16, 32)
+    >>> lanes() in (4, 8, 16, 32)
     True
     """
     generator = torch.Generator().manual_seed(0)
     # One number in a few hundred updates differs.
-    values, *gradients = torch.randn(41, 256, 64, generator=generator)
+    values, *gradients = torch.randn(41, 128, 64, generator=generator)
 
     def updated(n: int) -> Tensor:
         parameters = [nn.Parameter(row[:n].clone()) for row in values]
@@ -164,7 +164,7 @@ def lanes() -> int:
         return torch.stack([parameter.detach() for parameter in parameters])
 
     among_many = updated(64)
-    fits = (n for n in (1, 2, 4, 8, 16) if torch.equal(updated(n), among_many[:, :n]))
+    fits = (n for n in (4, 8, 16) if torch.equal(updated(n), among_many[:, :n]))
     return next(fits, 32)
 
 

@@ -3,7 +3,8 @@
 A table says ``suit = 3`` of a card as it says ``rooms = 3`` of a flat. No rule tells them apart,
 but the rows do: a small forest learns for a few hundred steps, a third of its members reading such
 columns as numbers, a third with their bins, a third by a level for each value, and out-of-bag rows
-judge the three. Numbers they stay unless levels are better than both by more than chance.
+judge the three. Numbers they stay unless levels are better than both by far: what lies beyond the
+values of the training rows is told by numbers alone.
 """
 
 from __future__ import annotations
@@ -29,20 +30,24 @@ from nrs.tabular.forest_fit import (
 from nrs.tabular.presets import Recipe
 from nrs.tabular.shares import ERRORS
 from nrs.tabular.targets import Target
-from nrs.training import DivergenceError, TimeLimit, TrainSettings, train
+from nrs.training import DivergenceError, TrainSettings, train
 
 # Fewer rows cannot tell; more are not needed for it.
 LEAST_ROWS, MOST_ROWS = 2_000, 10_000
 # The small forest: members of each reading, width, steps and their rows. What codes tell is learned
 # late, so it hurries, without dropout.
 MEMBERS, WIDTH, STEPS, BATCH_SIZE, LR = 4, 64, 400, 128, 1e-2
-# Of a time limit, the share that may be spent on it.
-TIME_SHARE = 0.1
+# How much lower the loss must be: nats of classes, shares of a number's variance.
+LEAST_GAIN = 0.02
+# A shorter time limit leaves no time for it. Cutting it short instead would let a run that is
+# started again come to another choice.
+LEAST_SECONDS = 60.0
 
 
-def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int) -> bool:
-    """Whether there is a choice: columns of few values, and rows enough to tell."""
-    return len(rows) >= LEAST_ROWS and n_folds > 1 and has_levels(rows, recipe)
+def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:
+    """Whether there is a choice: columns of few values, rows enough to tell, and time for it."""
+    in_time = time_limit is None or time_limit >= LEAST_SECONDS
+    return in_time and len(rows) >= LEAST_ROWS and n_folds > 1 and has_levels(rows, recipe)
 
 
 def levels_tell_more(
@@ -52,7 +57,6 @@ def levels_tell_more(
     recipe: Recipe,
     seed: int,
     folds: np.ndarray,
-    time_limit: float | None = None,
 ) -> bool:
     """Judge by out-of-bag rows whether numbers of few values should be read as categories.
 
@@ -60,12 +64,10 @@ def levels_tell_more(
     ----------
     rows : the training rows; some of them, if they are many.
     folds : the fold of each row of the whole table.
-    time_limit : seconds of the whole fit, of which a tenth may pass here.
     """
     rows = rows.some(MOST_ROWS)
     n_folds = min(MEMBERS, int(folds.max()) + 1)
     folds = folds % n_folds
-    batch_size = min(recipe.batch_size, BATCH_SIZE)
     small = replace(
         recipe,
         members=n_folds * len(READINGS),
@@ -75,25 +77,18 @@ def levels_tell_more(
         views=tuple((reading, 1.0) for reading in READINGS),
     )
     network = grow_forest(rows, encoder, target, small, seed, folds).to(rows.device)
-    batches = ForestBatches(rows, batch_size, folds, math.ceil(STEPS * batch_size / len(rows)))
+    batches = ForestBatches(rows, min(recipe.batch_size, BATCH_SIZE), folds)
     settings = TrainSettings(
-        epochs=1, lr=LR, optimizer=recipe.optimizer, weight_decay=recipe.weight_decay,
-        schedule=recipe.schedule, warmup=recipe.warmup,
+        epochs=math.ceil(STEPS / len(batches)), lr=LR, optimizer=recipe.optimizer,
+        weight_decay=recipe.weight_decay, schedule=recipe.schedule, warmup=recipe.warmup,
     )  # fmt: skip
 
     def step(network: Any, batch: Any) -> torch.Tensor:
         return forest_loss(network, batch, target, n_folds)
 
+    generator = torch.Generator().manual_seed(seed)
     try:
-        train(
-            network,
-            batches,
-            step,
-            settings,
-            generator=torch.Generator().manual_seed(seed),
-            steps_per_epoch=len(batches),
-            callbacks=[] if time_limit is None else [TimeLimit(TIME_SHARE * time_limit)],
-        )
+        train(network, batches, step, settings, generator=generator, steps_per_epoch=len(batches))
     except DivergenceError:
         # The forest itself learns more carefully, and tells what is wrong if it cannot.
         return False
@@ -102,7 +97,7 @@ def levels_tell_more(
     if rows.weights is not None:
         losses = losses * rows.weights[rows.index]
     *of_numbers, of_levels = losses.double()
-    return all(_beyond_chance(loss - of_levels) for loss in of_numbers)
+    return all(_is_far(loss - of_levels) for loss in of_numbers)
 
 
 def reading_levels(recipe: Recipe) -> Recipe:
@@ -113,6 +108,7 @@ def reading_levels(recipe: Recipe) -> Recipe:
     return replace(recipe, views=tuple((LEVELS, times) for _, times in recipe.views))
 
 
-def _beyond_chance(gained: torch.Tensor) -> bool:
-    """Whether gains of single rows are above 0 on average by more than their spread explains."""
-    return bool(gained.mean() > ERRORS * gained.std() / len(gained) ** 0.5)
+def _is_far(gained: torch.Tensor) -> bool:
+    """Whether what single rows gain matters on average, and is more than their spread explains."""
+    chance = ERRORS * gained.std() / len(gained) ** 0.5
+    return bool(gained.mean() > max(LEAST_GAIN, float(chance)))

@@ -60,9 +60,10 @@ class Inputs:
         if not isinstance(features, np.ndarray):
             features = features.toarray()
         if isinstance(model.network_, ForestNetwork) and model.network_.bins.n_bins:
+            bins = model.network_.bins
             with torch.no_grad():
-                bins = model.network_.bins.cpu()(torch.from_numpy(features)).numpy()
-            features = np.hstack([features, bins])
+                binned = bins(torch.from_numpy(features).to(bins.low.device)).cpu().numpy()
+            features = np.hstack([features, binned])
         result: np.ndarray = features.astype(np.float64)
         return result
 

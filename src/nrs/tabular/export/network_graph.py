@@ -105,13 +105,13 @@ def _bins(graph: Graph, forest: FoldedForest, x: str) -> str:
     zero, one = (graph.constant(np.float32(end)) for end in (0, 1))
     n_steps = bins.n_bins - bins.n_levels
     parts = [x]
-    for own in (slice(n_steps), slice(n_steps, None)):
+    for is_level, own in ((False, slice(n_steps)), (True, slice(n_steps, None))):
         source, low, rate = (_array(values[own]) for values in (bins.source, bins.low, bins.rate))
         if not len(source):
             continue
         passed = graph.op("Sub", graph.columns(x, source), graph.constant(low))
         passed = graph.op("Mul", passed, graph.constant(rate))
-        if own.start is not None:
+        if is_level:
             passed = graph.op("Sub", one, graph.op("Abs", passed))
         parts.append(graph.op("Clip", passed, zero, one))
     return graph.op("Concat", *parts, axis=1)
