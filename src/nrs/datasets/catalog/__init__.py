@@ -63,7 +63,11 @@ def info(name: str) -> Entry:
         hint = ", ".join(repr(_by_plain_name()[plain].name) for plain in close)
         raise ValueError(
             f"name must be a dataset of the catalog, however: name={name!r}; "
-            + (f"did you mean {hint}?" if hint else "`nrs datasets list` shows them all")
+            + (
+                f"did you mean {hint}?"
+                if hint
+                else "`nrs datasets list` or nrs.datasets.names() lists them"
+            )
         )
     return found
 
