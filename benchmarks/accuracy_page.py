@@ -76,7 +76,8 @@ def ranked(found: Scores, names: tuple[str, ...]) -> Scores:
 
 def _with_aside(found: Scores, chosen: Scores) -> Scores:
     """Those that are ranked, and our other presets where they ran on the same sets."""
-    common = list(chosen["NRS"])
+    # NRS itself may have run on too few sets to be ranked.
+    common = list(next(iter(chosen.values()), {}))
     return {
         method: {name: by_set[name] for name in common}
         for method, by_set in found.items()

@@ -98,11 +98,16 @@ class PiecewiseLinear(nn.Module):
         """Number of outputs."""
         return len(self.low)
 
+    @property
+    def n_steps(self) -> int:
+        """Number of outputs before the levels."""
+        return self.n_bins - self.n_levels
+
     def forward(self, x: Tensor) -> Tensor:
         passed = (x.index_select(1, self.source) - self.low) * self.rate
         if self.n_levels:
-            n_steps = self.n_bins - self.n_levels
-            passed = torch.cat([passed[:, :n_steps], 1 - passed[:, n_steps:].abs()], 1)
+            steps, levels = passed[:, : self.n_steps], passed[:, self.n_steps :]
+            passed = torch.cat([steps, 1 - levels.abs()], 1)
         return passed.clamp(0, 1)
 
     def extra_repr(self) -> str:

@@ -74,7 +74,7 @@ def _readings(
     few : (d,) the features whose bins stand for them in the plain reading.
     """
     sources, n_features = bins.source.numpy(), len(columns)
-    is_level = np.arange(bins.n_bins) >= bins.n_bins - bins.n_levels
+    is_level = np.arange(bins.n_bins) >= bins.n_steps
     with_levels = np.isin(np.arange(n_features), sources[is_level])
     parts: dict[str, list[np.ndarray]] = {reading: [] for reading in READINGS}
     for column in np.unique(columns):

@@ -28,7 +28,7 @@ from nrs.tabular.forest_fit import (
     out_of_bag,
 )
 from nrs.tabular.presets import Recipe
-from nrs.tabular.shares import ERRORS
+from nrs.tabular.shares import beyond_chance
 from nrs.tabular.targets import Target
 from nrs.training import DivergenceError, TrainSettings, train
 
@@ -97,7 +97,8 @@ def levels_tell_more(
     if rows.weights is not None:
         losses = losses * rows.weights[rows.index]
     *of_numbers, of_levels = losses.double()
-    return all(_is_far(loss - of_levels) for loss in of_numbers)
+    gains = [loss - of_levels for loss in of_numbers]
+    return all(gained.mean() > LEAST_GAIN and beyond_chance(gained) for gained in gains)
 
 
 def reading_levels(recipe: Recipe) -> Recipe:
@@ -106,9 +107,3 @@ def reading_levels(recipe: Recipe) -> Recipe:
     All of them: members that read codes as numbers too learn several times as slowly.
     """
     return replace(recipe, views=tuple((LEVELS, times) for _, times in recipe.views))
-
-
-def _is_far(gained: torch.Tensor) -> bool:
-    """Whether what single rows gain matters on average, and is more than their spread explains."""
-    chance = ERRORS * gained.std() / len(gained) ** 0.5
-    return bool(gained.mean() > max(LEAST_GAIN, float(chance)))

@@ -50,6 +50,9 @@ def learn_shares(
         tried = [losses(counts + one).mean() for one in torch.eye(n_views)]
         counts[int(torch.stack(tried).argmin())] += 1
     learned = counts * (n_views / DRAWS)
-    gained = (losses(equal) - losses(learned)).double()
-    chance = gained.std() / len(gained) ** 0.5
-    return learned if gained.mean() > ERRORS * chance else equal
+    return learned if beyond_chance((losses(equal) - losses(learned)).double()) else equal
+
+
+def beyond_chance(gained: Tensor) -> bool:
+    """Whether the mean of what single rows gain is above 0 by more than their spread explains."""
+    return bool(gained.mean() > ERRORS * gained.std() / len(gained) ** 0.5)

@@ -38,7 +38,7 @@ class Inputs:
             source = bins.source.cpu().numpy()
             low = bins.low.double().cpu().numpy()
             high = low + 1 / bins.rate.double().cpu().numpy()
-            is_level = np.arange(bins.n_bins) >= bins.n_bins - bins.n_levels
+            is_level = np.arange(bins.n_bins) >= bins.n_steps
             ends = [
                 [original(encoder, feature, end) for end in ((a,) if alone else (a, b))]
                 for feature, a, b, alone in zip(source.tolist(), low, high, is_level, strict=True)

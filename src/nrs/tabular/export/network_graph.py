@@ -103,9 +103,8 @@ def _bins(graph: Graph, forest: FoldedForest, x: str) -> str:
     if not bins.n_bins:
         return x
     zero, one = (graph.constant(np.float32(end)) for end in (0, 1))
-    n_steps = bins.n_bins - bins.n_levels
     parts = [x]
-    for is_level, own in ((False, slice(n_steps)), (True, slice(n_steps, None))):
+    for is_level, own in ((False, slice(bins.n_steps)), (True, slice(bins.n_steps, None))):
         source, low, rate = (_array(values[own]) for values in (bins.source, bins.low, bins.rate))
         if not len(source):
             continue
