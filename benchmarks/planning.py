@@ -37,8 +37,8 @@ SIZES = (1 << 8, 1 << 12, 1 << 16, 1 << 20, 1 << 22)
 
 def forest(members: int, width: int) -> Any:
     """A forest as the default makes it for 30 columns, half of whose members read bins."""
-    from nrs.tabular.bins import PiecewiseLinear
-    from nrs.tabular.forest import ForestNetwork
+    from nrs.tabular.forest.bins import PiecewiseLinear
+    from nrs.tabular.forest.network import ForestNetwork
 
     edges = [(column, np.linspace(-2, 2, BINS + 1)) for column in range(COLUMNS)]
     bins = PiecewiseLinear.between(edges)
@@ -51,7 +51,7 @@ def forest(members: int, width: int) -> Any:
 
 def training(seconds: float) -> list[dict[str, float]]:
     """CPU seconds by row of a training step of each forest."""
-    from nrs.tabular.forest_fit import forest_loss
+    from nrs.tabular.forest.grow import forest_loss
     from nrs.tabular.targets import ClassTarget
     from nrs.training.settings import TrainSettings, build_optimizer
 
@@ -89,7 +89,7 @@ def reading(rows: int) -> dict[str, float]:
     from pyarrow import parquet
 
     from nrs import NRSClassifier, Table
-    from nrs.tabular.table_fit import prepare_table
+    from nrs.tabular.rows.table_fit import prepare_table
 
     rng = np.random.default_rng(SEED)
     with tempfile.TemporaryDirectory() as folder:

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "nrs"
 # Data walks one way: a package imports only from those before it.
 ROAD = [
-    "core", "datasets", "training", "tabular", "ranking", "vision", "points", "baselines",
-    "pages", "paper", "cli",
+    "core", "datasets", "training", "tabular", "files", "ranking", "vision", "points",
+    "baselines", "pages", "paper", "cli",
 ]  # fmt: skip
 
 

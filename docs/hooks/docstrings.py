@@ -23,7 +23,7 @@ class PlainDocstrings(Extension):
 
 
 def _code(role: re.Match[str]) -> str:
-    # The last two words tell enough of nrs.tabular.judged.Judged.
+    # The last two words tell enough of nrs.files.scores.Judged.
     return "`" + ".".join(role[1].split(".")[-2:]).removeprefix("nrs.") + "`"
 
 

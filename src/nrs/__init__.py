@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nrs.datasets.large_table import Table
     from nrs.ranking import NRSRanker
     from nrs.tabular import NRSClassifier, NRSRegressor
-    from nrs.tabular.tune import tune
+    from nrs.tabular.tune.search import tune
 
 __all__ = [
     "NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table", "__version__", "explain", "tune",
@@ -23,7 +23,7 @@ _HOMES = {
     "NRSRanker": "nrs.ranking",
     "NRSRegressor": "nrs.tabular",
     "Table": "nrs.datasets.large_table",
-    "tune": "nrs.tabular.tune",
+    "tune": "nrs.tabular.tune.search",
 }
 
 

@@ -18,7 +18,7 @@ from nrs.baselines.ant_growth import Graft, GrowthSettings, at_leaf, grow
 from nrs.baselines.ant_recipe import resolve
 from nrs.baselines.ant_tree import AdaptiveTree, Node, read_structure
 from nrs.tabular import NRSClassifier
-from nrs.tabular.batches import Rows
+from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
 from nrs.training import ModelFileError, TrainSettings
 

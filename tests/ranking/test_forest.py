@@ -12,8 +12,8 @@ from nrs.ranking.losses import LOSSES
 from nrs.ranking.metrics import measure
 from nrs.ranking.queries import group_queries
 from nrs.ranking.recipe import RankTarget
-from nrs.tabular.bins import PiecewiseLinear
-from nrs.tabular.forest import ForestNetwork
+from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.network import ForestNetwork
 
 QUICK = {"preset": "fast", "epochs": 4, "verbose": 0, "random_state": 0}
 FOLDS = 3

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nrs.tabular.batches import spread_rows
+from nrs.tabular.rows.memory import spread_rows
 
 
 @given(st.integers(1, 3_000_000_000), st.integers(2, 10_000))

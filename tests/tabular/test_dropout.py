@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nrs.tabular.dropout import PooledDropout
+from nrs.core.dropout import PooledDropout
 
 
 @given(st.floats(0.05, 0.9), st.integers(2, 300), st.integers(2, 40), st.booleans())

@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from nrs.tabular.encoding import TableEncoder
-from nrs.tabular.frames import read_table
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.table import read_table
 
 NAN = float("nan")
 quick = settings(

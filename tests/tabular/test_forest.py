@@ -13,14 +13,14 @@ from sklearn.datasets import load_diabetes, make_classification
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
 from nrs import NRSClassifier, NRSRegressor
-from nrs.tabular.batches import Rows
-from nrs.tabular.bins import PiecewiseLinear, find_edges
-from nrs.tabular.folds import count_folds, draw_folds
-from nrs.tabular.forest import ForestNetwork, combine
-from nrs.tabular.forest_fit import forest_loss, out_of_bag
-from nrs.tabular.pace import Pace
-from nrs.tabular.presets import resolve
-from nrs.tabular.subspaces import as_index, draw_subspaces
+from nrs.tabular.forest.bins import PiecewiseLinear, find_edges
+from nrs.tabular.forest.folds import count_folds, draw_folds
+from nrs.tabular.forest.grow import forest_loss, out_of_bag
+from nrs.tabular.forest.network import ForestNetwork, combine
+from nrs.tabular.forest.pace import Pace
+from nrs.tabular.forest.subspaces import as_index, draw_subspaces
+from nrs.tabular.recipe import resolve
+from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget
 from nrs.training import TimeLimit
 
@@ -426,10 +426,10 @@ def test_a_slow_forest_keeps_time_for_what_follows_training(noisy, monkeypatch):
     # As if a row took a millisecond: 300 rows are judged, 512 of them forth and thrice back.
     X, y = noisy
     slow = Pace(0.001, 10.0)
-    monkeypatch.setattr("nrs.tabular.forest_estimator.measure_pace", lambda *_: slow)
+    monkeypatch.setattr("nrs.tabular.forest.estimator.measure_pace", lambda *_: slow)
     seen = []
     monkeypatch.setattr(
-        "nrs.tabular.base.TimeLimit",
+        "nrs.tabular.estimator.TimeLimit",
         lambda seconds, **more: seen.append((seconds, more["evaluation"])) or TimeLimit(seconds),
     )
     NRSClassifier(time_limit=10.0, epochs=2, random_state=0).fit(X, y)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from nrs.tabular.columns import level_text
-from nrs.tabular.frames import categorical_columns, read_table
+from nrs.tabular.encode.columns import level_text
+from nrs.tabular.encode.table import categorical_columns, read_table
 
 NAN = float("nan")
 
@@ -413,7 +413,7 @@ def test_identifiers_beyond_float64_stay_apart():
 def test_no_frame_library_is_needed():
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['pandas', 'polars', 'pyarrow'])); "
-        "from nrs.tabular.encoding import TableEncoder; "
+        "from nrs.tabular.encode.encoder import TableEncoder; "
         "TableEncoder().fit_transform([[1, 'a', None], [2, 'b', True]])"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nrs import NRSClassifier, NRSRegressor
-from nrs.tabular.batches import Rows
-from nrs.tabular.bins import PiecewiseLinear
-from nrs.tabular.forest_fit import LEVELS, has_levels
-from nrs.tabular.levels import LEAST_ROWS, may_be_levels
-from nrs.tabular.presets import resolve
+from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.grow import LEVELS, has_levels
+from nrs.tabular.forest.pilot import LEAST_ROWS, may_be_levels
+from nrs.tabular.recipe import resolve
+from nrs.tabular.rows.memory import Rows
 
 SHORT = {"epochs": 4, "random_state": 0, "verbose": 0}
 

@@ -14,12 +14,12 @@ from sklearn.datasets import make_classification, make_regression
 
 from nrs import NRSClassifier, NRSRegressor
 from nrs.core.norm import BatchNormReLU, ReducedBatchNormReLU
-from nrs.tabular.bins import PiecewiseLinear
-from nrs.tabular.forest import ForestNetwork
-from nrs.tabular.forest_fit import forest_loss
-from nrs.tabular.forest_parts import take_members
+from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.divide import take_members
+from nrs.tabular.forest.grow import forest_loss
+from nrs.tabular.forest.network import ForestNetwork
+from nrs.tabular.forest.workers import WorkerError
 from nrs.tabular.targets import ClassTarget
-from nrs.tabular.workers import WorkerError
 from nrs.training import Callback, DivergenceError
 from nrs.training.precision import lowered_forward
 from nrs.training.processes import ALONE
@@ -234,7 +234,7 @@ def test_workers_go_on_with_a_metric_that_only_the_first_process_knows(tmp_path)
 def test_errors_of_workers_reach_the_user(tmp_path, monkeypatch):
     X, y = make_classification(150, 8, random_state=0)
     model = NRSClassifier(n_workers=2, divide="rows", epochs=400, **TINY)
-    monkeypatch.setattr("nrs.tabular.workers._START", "raise SystemExit(3)")
+    monkeypatch.setattr("nrs.tabular.forest.workers._START", "raise SystemExit(3)")
     with pytest.raises(WorkerError, match="worker 1 ended with code 3"):
         model.fit(X, y)
     monkeypatch.undo()
@@ -291,6 +291,10 @@ def _children():
                 command = file.read()
         except (OSError, ValueError):
             continue
-        if int(fields[1]) == os.getpid() and fields[0] != "Z" and "nrs.tabular.workers" in command:
+        if (
+            int(fields[1]) == os.getpid()
+            and fields[0] != "Z"
+            and "nrs.tabular.forest.workers" in command
+        ):
             found.append(int(entry))
     return found

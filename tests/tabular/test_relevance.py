@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nrs import NRSClassifier
-from nrs.tabular.batches import Rows
-from nrs.tabular.relevance import CELLS, column_gains, relevance
+from nrs.tabular.forest.relevance import CELLS, column_gains, relevance
+from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import ClassTarget, RegressionTarget
 
 

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
 from nrs import NRSClassifier
-from nrs.tabular.bins import PiecewiseLinear
-from nrs.tabular.forest import ForestNetwork
-from nrs.tabular.shares import learn_shares
+from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.network import ForestNetwork
+from nrs.tabular.forest.shares import learn_shares
 from nrs.tabular.targets import ClassTarget, RegressionTarget
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nrs.tabular.presets import resolve
+from nrs.tabular.recipe import resolve
 
 GUIDE = Path(__file__).parents[2] / "docs" / "tables.md"
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nrs.tabular.sketch import BLOCK, MOST_DISTINCT, SIZE, QuantileSketch
+from nrs.tabular.encode.sketch import BLOCK, MOST_DISTINCT, SIZE, QuantileSketch
 
 LEVELS = np.linspace(0, 1, 33)
 

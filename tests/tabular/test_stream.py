@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 import nrs
 from nrs.datasets.table_file_errors import TableFileError
-from nrs.tabular.row_sample import hashed_folds
-from nrs.tabular.stream import ShuffleBuffer, StreamedBatches
+from nrs.tabular.rows.sample import hashed_folds
+from nrs.tabular.rows.stream import ShuffleBuffer, StreamedBatches
 
 N = 1000
 

@@ -12,12 +12,12 @@ from pyarrow import parquet
 
 import nrs
 from nrs.datasets.table_file_errors import TableFileError
-from nrs.tabular import survey as survey_module
-from nrs.tabular.column_encoders import moments
-from nrs.tabular.encoding import TableEncoder
-from nrs.tabular.row_sample import RowSample, hashed_folds
-from nrs.tabular.survey import begin_survey, survey_table
-from nrs.tabular.table_fit import make_target
+from nrs.tabular.encode import survey as survey_module
+from nrs.tabular.encode.column_encoders import moments
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.survey import begin_survey, survey_table
+from nrs.tabular.rows.sample import RowSample, hashed_folds
+from nrs.tabular.rows.table_fit import make_target
 from tests.tabular.mixed import mixed_table
 
 DECLARED = ["year"]

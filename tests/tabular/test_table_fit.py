@@ -13,9 +13,9 @@ from pyarrow import parquet
 import nrs
 from nrs import NRSClassifier, NRSRegressor
 from nrs.core import atomic
-from nrs.tabular import stream
-from nrs.tabular.fit_file import read_labelled
-from nrs.tabular.fit_parts import is_streamed, survey_parts
+from nrs.files.fit import read_labelled
+from nrs.files.fit_stream import is_streamed, survey_parts
+from nrs.tabular.rows import stream
 from nrs.training import Callback
 from nrs.training.checkpoint import CheckpointError
 from tests.tabular.mixed import mixed_table

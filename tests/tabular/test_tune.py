@@ -13,9 +13,9 @@ from sklearn.datasets import load_diabetes, load_iris
 
 import nrs
 from nrs import NRSClassifier, NRSRanker, NRSRegressor
-from nrs.tabular.tune_space import check_space, default_space
-from nrs.tabular.tune_study import STEPS, held, seconds_spent
-from nrs.tabular.tune_trial import Orphaned, Report
+from nrs.tabular.tune.space import check_space, default_space
+from nrs.tabular.tune.study import STEPS, held, seconds_spent
+from nrs.tabular.tune.trial import Orphaned, Report
 from nrs.training import Callback
 
 optuna = pytest.importorskip("optuna")

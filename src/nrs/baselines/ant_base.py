@@ -13,9 +13,9 @@ from torch import Tensor
 from nrs.baselines.ant_growth import GrowthSettings, grow
 from nrs.baselines.ant_recipe import ANTRecipe, resolve
 from nrs.baselines.ant_tree import AdaptiveTree, read_structure
-from nrs.tabular.base import TableEstimator
-from nrs.tabular.batches import Rows, ShuffledBatches
+from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.importance import column_importances
+from nrs.tabular.rows.memory import Rows, ShuffledBatches
 from nrs.tabular.runtime import threads
 from nrs.tabular.targets import ClassTarget
 from nrs.training import TrainSettings, train

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nrs.baselines.ant_tree import AdaptiveTree, leaf_terms, mixture_outputs, pool
-from nrs.tabular.batches import Rows, ShuffledBatches
+from nrs.tabular.rows.memory import Rows, ShuffledBatches
 from nrs.tabular.targets import Target
 from nrs.training import TrainSettings, train
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from nrs.baselines.registry import available, make, names
-from nrs.tabular.fit_file import LabelledTable
-from nrs.tabular.judged import Judged
+from nrs.files.fit import LabelledTable
+from nrs.files.scores import Judged
 
 # What a table of results shows, by task.
 METRICS = {

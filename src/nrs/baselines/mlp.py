@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nrs.tabular.base import TableEstimator
-from nrs.tabular.presets import Recipe
+from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.recipe import Recipe
 from nrs.tabular.table_classifier import TableClassifier
 from nrs.tabular.table_regressor import TableRegressor
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from nrs.baselines.forest import NeuralForest
-from nrs.tabular.base import TableEstimator
-from nrs.tabular.batches import Batch, Rows, ShuffledBatches
-from nrs.tabular.presets import Recipe
+from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.recipe import Recipe
+from nrs.tabular.rows.memory import Batch, Rows, ShuffledBatches
 from nrs.tabular.table_classifier import TableClassifier
 from nrs.tabular.table_regressor import TableRegressor
 from nrs.tabular.targets import ClassTarget

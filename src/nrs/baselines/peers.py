@@ -24,8 +24,8 @@ from sklearn.utils.validation import (
 )
 
 from nrs.tabular import TableEncoder
-from nrs.tabular.columns import missing_cells
-from nrs.tabular.frames import Table, read_table_for
+from nrs.tabular.encode.columns import missing_cells
+from nrs.tabular.encode.table import Table, read_table_for
 from nrs.tabular.runtime import draw_seed
 from nrs.tabular.targets import labels_as_array
 

@@ -36,12 +36,12 @@ def evaluate(
     Example: nrs evaluate churn.safetensors next_month.csv
     """
     from nrs.cli.predict import check_files
-    from nrs.tabular.predict import judge_file, load_model
-    from nrs.tabular.several import JudgedTargets
+    from nrs.files.predict import judge_file, load_model
+    from nrs.files.targets import JudgedTargets
 
     check_files(model, source)
     fitted = load_model(model)
-    known = (fitted._about or {}).get("target")
+    known = (fitted.about_ or {}).get("target")
     names = target or ([known] if isinstance(known, str) else known)
     if names is None:
         raise ValueError(f"{model} does not tell what its target is called; add --target COLUMN")

@@ -34,7 +34,7 @@ def explain(
     Example: nrs explain churn.safetensors --trees 3
     """
     from nrs.cli.predict import check_files
-    from nrs.tabular.predict import load_model
+    from nrs.files.predict import load_model
 
     check_files(model, *([source] if source is not None else []))
     fitted = load_model(model)
@@ -46,8 +46,8 @@ def explain(
     decisive = fitted.trees(trees)
     if html is not None:
         from nrs.core.atomic import atomic_write
+        from nrs.files.predict import read_rows
         from nrs.pages.fit_report import draw_explanation
-        from nrs.tabular.predict import read_rows
 
         rows = None if source is None else read_rows(fitted, source, encoding=encoding)
         page = draw_explanation(fitted, model.name, trees, rows)

@@ -25,7 +25,7 @@ def export(
     Example: nrs export churn.safetensors -o churn.onnx
     """
     from nrs.cli.predict import check_files
-    from nrs.tabular.predict import load_model
+    from nrs.files.predict import load_model
 
     check_files(model)
     path = out or Path(model.with_suffix(".onnx").name)

@@ -26,7 +26,7 @@ from nrs.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from nrs.tabular.fit_file import FittedFile, LabelledTable
+    from nrs.files.fit import FittedFile, LabelledTable
 
 # Those of the estimators, told before a table is read.
 _PRESETS = ("default", "fast", "best", "single", "paper")
@@ -93,7 +93,7 @@ def fit(
     if preset not in _PRESETS:
         raise ValueError(f"--preset must be {', '.join(_PRESETS)}, however: {preset!r}")
     model_path, page_path = output_paths(source, out)
-    from nrs.tabular.fit_file import fit_table
+    from nrs.files.fit import fit_table
     from nrs.training.processes import processes
 
     columns = {"drop": drop or [], "categorical": categorical or []}
@@ -120,7 +120,7 @@ def fit(
     if as_json:
         echo_json(fit_facts(fitted, written))
     elif talks:
-        about = fitted.model._about
+        about = fitted.model.about_
         typer.echo(f"\nfitted in {fitted.seconds:.1f} s")
         if fitted.judged is None:
             typer.echo("too few rows to judge it by; try it on others with: nrs evaluate")
@@ -135,8 +135,8 @@ def fit(
 def _read(
     source: str, target: Any, task: str, columns: dict[str, Any], encoding: str, stream: bool
 ) -> LabelledTable:
-    from nrs.tabular.fit_file import read_labelled
-    from nrs.tabular.fit_parts import is_streamed, survey_parts
+    from nrs.files.fit import read_labelled
+    from nrs.files.fit_stream import is_streamed, survey_parts
 
     if stream or is_streamed(source):
         return survey_parts(source, target, task=task, **columns)
@@ -182,7 +182,7 @@ def fit_facts(fitted: FittedFile, written: list[str]) -> dict[str, Any]:
     """What a fit found, for programs."""
     table = fitted.table
     return {
-        **fitted.model._about,
+        **fitted.model.about_,
         "why": table.why,
         "unlabelled": table.unlabelled,
         "classes": _classes(fitted),
@@ -207,7 +207,7 @@ def print_schema(table: LabelledTable) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from nrs.tabular.fit_file import describe_target
+    from nrs.files.fit import describe_target
 
     console = Console()
     n_columns = len(table.columns)

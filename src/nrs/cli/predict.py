@@ -102,7 +102,7 @@ def _predict_table(
     model: Path, source: str, output: Path | None, jobs: int, as_json: bool, **options: Any
 ) -> None:
     from nrs.datasets.table_output import TableWriter, output_format
-    from nrs.tabular.predict import load_model, predict_chunks, write_predictions
+    from nrs.files.predict import load_model, predict_chunks, write_predictions
 
     if output is not None:
         output_format(output)

@@ -64,7 +64,7 @@ def tune(
     Example: nrs tune churn.csv --target churned --drop customer_id --budget 60
     """
     model_path, page_path = output_paths(source, out)
-    from nrs.tabular.fit_file import read_labelled, tune_table
+    from nrs.files.fit import read_labelled, tune_table
 
     table = read_labelled(
         source,
@@ -102,7 +102,7 @@ def tune(
         typer.echo(f"\ntried {len(found.trials_)} settings in {found.seconds_:.1f} s")
         typer.echo(f"score {found.default_score_:.4f} by default, {found.best_score_:.4f} at best")
         typer.echo(f"best: {chosen or 'the defaults'}")
-        typer.echo(f"out-of-bag, as the best of all: {score_line(fitted.model._about['scores'])}")
+        typer.echo(f"out-of-bag, as the best of all: {score_line(fitted.model.about_['scores'])}")
         typer.echo("wrote " + " and ".join(written))
 
 

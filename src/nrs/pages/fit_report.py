@@ -14,9 +14,9 @@ from nrs.pages.tree_html import draw_trees
 from nrs.pages.wrong_rows import draw_wrong_rows
 
 if TYPE_CHECKING:
-    from nrs.tabular.fit_file import FittedFile, LabelledTable
-    from nrs.tabular.judged import Judged
-    from nrs.tabular.several import JudgedTargets
+    from nrs.files.fit import FittedFile, LabelledTable
+    from nrs.files.scores import Judged
+    from nrs.files.targets import JudgedTargets
 
 N_TREES = 6
 # Rows that trees are shown with, and targets that have figures of their own.
@@ -65,7 +65,7 @@ def draw_fit_report(fitted: FittedFile) -> Html:
 
 def draw_explanation(model: Any, name: str, n_trees: int, rows: Any = None) -> Html:
     """Draw the page of ``nrs explain``: importances, trees and settings of a saved model."""
-    about = model._about or {}
+    about = model.about_ or {}
     target = about.get("target", "its target")
     target = ", ".join(target) if isinstance(target, list) else target
     lead = f"{about.get('task', 'a model').capitalize()} of {target}"
@@ -199,7 +199,7 @@ def _trees(model: Any, rows: Any, truth: dict[str, np.ndarray], n: int) -> Html:
 def _settings(model: Any) -> Html:
     about = {
         name: ", ".join(map(str, value)) if isinstance(value, list) else value
-        for name, value in (model._about or {}).items()
+        for name, value in (model.about_ or {}).items()
         if name not in ("scores", "scores_by_target", "labels")
     }
     parameters = {

@@ -9,9 +9,9 @@ import numpy as np
 from nrs.pages.html import Html, tag
 
 if TYPE_CHECKING:
-    from nrs.tabular.fit_file import FittedFile
-    from nrs.tabular.judged import Judged
-    from nrs.tabular.several import JudgedTargets
+    from nrs.files.fit import FittedFile
+    from nrs.files.scores import Judged
+    from nrs.files.targets import JudgedTargets
 
 # Mispredicted rows that are listed, and their columns.
 MOST_WRONG, MOST_COLUMNS = 300, 12
@@ -22,7 +22,7 @@ Listed = tuple[np.ndarray, dict[str, list[Any]], str]
 
 def draw_wrong_rows(fitted: FittedFile, names: list[str]) -> Html:
     """The section of mispredicted rows; `names` are those of the model's columns."""
-    from nrs.tabular.several import JudgedTargets
+    from nrs.files.targets import JudgedTargets
 
     judged, table = fitted.judged, fitted.table
     assert judged is not None

@@ -32,7 +32,7 @@ from nrs.paper.table import Cell, Found, Measured, NotHereError, Search, Subject
 
 # The seed of searches; trials have 0, 1, ….
 SEARCH_SEED = 42
-# The authors' configurations say which layers follow NRS on these: see `nrs.tabular.presets`.
+# The authors' configurations say which layers follow NRS on these: see `nrs.tabular.recipe`.
 KNOWN_WIDTH = frozenset({"satimage", "letter", "USPS", "MNIST", "GISETTE"})
 # One tenth of a small set is too small to choose by: so many tenths that they hold these rows.
 ENOUGH_ROWS = 500

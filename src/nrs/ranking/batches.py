@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nrs.ranking.queries import Queries, slots
-from nrs.tabular.batches import Rows
+from nrs.tabular.rows.memory import Rows
 from nrs.tabular.runtime import checksum
 
 # Pairs of documents, queries × longest², of a batch of more than one query: 16 MB in float32.
@@ -62,7 +62,7 @@ class QueryRows(Rows):
 
     Parameters
     ----------
-    features, targets, device : as of :class:`nrs.tabular.batches.Rows`.
+    features, targets, device : as of :class:`nrs.tabular.rows.memory.Rows`.
     queries : the rows of each query; `index` becomes their order.
     folds : (n_queries,) the fold of each query, of which a member of a forest sees all but one.
     """

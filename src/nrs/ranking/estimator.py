@@ -29,13 +29,13 @@ from nrs.ranking.queries import (
 )
 from nrs.ranking.recipe import RankRecipe, RankTarget, are_grades, rank_recipe
 from nrs.ranking.scaling import QueryScaler
-from nrs.tabular.base import MOST_VALIDATION_ROWS
-from nrs.tabular.encoding import TableEncoder
-from nrs.tabular.folds import MOST_FOLDS, count_folds, draw_folds
-from nrs.tabular.forest import ForestNetwork
-from nrs.tabular.forest_estimator import ForestEstimator
-from nrs.tabular.frames import Table
-from nrs.tabular.presets import Recipe
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.table import Table
+from nrs.tabular.estimator import MOST_VALIDATION_ROWS
+from nrs.tabular.forest.estimator import ForestEstimator
+from nrs.tabular.forest.folds import MOST_FOLDS, count_folds, draw_folds
+from nrs.tabular.forest.network import ForestNetwork
+from nrs.tabular.recipe import Recipe
 from nrs.tabular.runtime import draw_seed, pick_device, threads
 from nrs.tabular.targets import labels_as_array, refuse_dates
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from nrs.ranking.batches import QueryBatch, QueryRows
 from nrs.ranking.recipe import RankTarget
-from nrs.tabular.batches import spread_rows
-from nrs.tabular.forest import FoldedForest, ForestNetwork, combine
-from nrs.tabular.forest_fit import fold_of
+from nrs.tabular.forest.grow import fold_of
+from nrs.tabular.forest.network import FoldedForest, ForestNetwork, combine
+from nrs.tabular.rows.memory import spread_rows
 
 
 def forest_loss(
@@ -26,7 +26,7 @@ def forest_loss(
     Examples
     --------
     >>> from nrs.ranking.queries import group_queries
-    >>> from nrs.tabular.bins import PiecewiseLinear
+    >>> from nrs.tabular.forest.bins import PiecewiseLinear
     >>> index = torch.tensor([[[0, 1]], [[1, 2]]])  # two members
     >>> network = ForestNetwork(3, 1, index, PiecewiseLinear.between([]), kind="ranking")
     >>> rows = QueryRows(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.tabular.columns import missing_cells
+from nrs.tabular.encode.columns import missing_cells
 from nrs.tabular.targets import labels_as_array
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from nrs.ranking.losses import GAIN_LOSSES, LOSSES, find_loss
-from nrs.tabular.presets import Recipe, given_of
+from nrs.tabular.recipe import Recipe, given_of
 
 # What only a ranker decides: a table's batches count rows.
 _OWN = ("loss", "query_scale", "batch_size")

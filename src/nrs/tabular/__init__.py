@@ -1,8 +1,8 @@
 """Table in, predictions out: encoding, network, estimators."""
 
 from nrs.tabular.classifier import NRSClassifier
-from nrs.tabular.encoding import TableEncoder
-from nrs.tabular.network import TableNetwork
+from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.single import TableNetwork
 
 __all__ = ["NRSClassifier", "NRSRegressor", "TableEncoder", "TableNetwork"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nrs.tabular.forest_estimator import ForestEstimator
+from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.open_model import OpenModel
 from nrs.tabular.table_classifier import TableClassifier
 from nrs.tabular.targets import ClassTarget

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nrs.tabular.batches import Rows, forward_rows, spread_rows
-from nrs.tabular.bins import PiecewiseLinear
-from nrs.tabular.encoding import TableEncoder
-from nrs.tabular.forest import ForestNetwork
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.network import ForestNetwork
+from nrs.tabular.rows.memory import Rows, forward_rows, spread_rows
 
 # Rows that the mean is taken over; more change the third digit.
 MOST_ROWS = 1024

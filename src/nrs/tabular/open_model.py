@@ -78,7 +78,7 @@ class OpenModel:
         int
             Rows written.
         """
-        from nrs.tabular.predict import write_predictions
+        from nrs.files.predict import write_predictions
 
         options = {"probabilities": probabilities, "interval": interval, "keep": list(keep)}
         return write_predictions(self, source, output, **options)

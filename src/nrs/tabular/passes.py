@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nrs.tabular.batches import ShuffledBatches
+from nrs.tabular.rows.memory import ShuffledBatches
 
 
 class Passes:

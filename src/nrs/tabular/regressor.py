@@ -9,9 +9,9 @@ import torch
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from nrs.tabular.folds import LEAST_ROWS
-from nrs.tabular.forest import ForestNetwork
-from nrs.tabular.forest_estimator import ForestEstimator
+from nrs.tabular.forest.estimator import ForestEstimator
+from nrs.tabular.forest.folds import LEAST_ROWS
+from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.open_model import OpenModel
 from nrs.tabular.table_regressor import TableRegressor
 from nrs.tabular.targets import RegressionTarget

@@ -9,8 +9,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from nrs.tabular.base import TableEstimator
-from nrs.tabular.columns import missing_cells
+from nrs.tabular.encode.columns import missing_cells
+from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.targets import (
     ClassTarget,
     MultilabelTarget,

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from nrs.tabular.base import TableEstimator
+from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.targets import RegressionTarget, labels_as_array, refuse_dates
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor
 
-from nrs.tabular.column_encoders import LIMIT, moments
+from nrs.tabular.encode.column_encoders import LIMIT, moments
 
 
 class ClassTarget:
@@ -229,6 +229,27 @@ def refuse_dates(y: np.ndarray) -> None:
         held = "dates" if y.dtype.kind == "M" else "durations"
         raise ValueError(
             f"y must hold numbers, however: it holds {held}; turn them into numbers, such as days"
+        )
+
+
+def check_labelled(n_rows: int, target: str, source: str) -> None:
+    """Refuse a table with fewer than two rows to learn from.
+
+    Parameters
+    ----------
+    n_rows : rows that have a value of the target.
+    target : the name of the target.
+    source : what the table is called.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two.
+    """
+    if n_rows < 2:
+        raise ValueError(
+            f"{source} must have at least two rows with a value of {target!r}, however: it has "
+            f"{n_rows}; add rows, or choose another target"
         )
 
 

@@ -6,7 +6,7 @@ import torch
 
 from nrs import NRSClassifier, NRSRegressor
 from nrs.tabular.explain.stems import read_stems
-from nrs.tabular.forest import ForestNetwork
+from nrs.tabular.forest.network import ForestNetwork
 from tests.tabular.mixed import mixed_table
 
 FAST = {"preset": "fast", "epochs": 3, "random_state": 0, "verbose": 0}

@@ -16,8 +16,8 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from nrs.tabular.column_encoders import CategoryEncoder
-from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.encode.column_encoders import CategoryEncoder
+from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.explain.inputs import column_names
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from nrs.tabular.encoding import TableEncoder
-from nrs.tabular.forest import ForestNetwork
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.network import ForestNetwork
 
 
 @dataclass

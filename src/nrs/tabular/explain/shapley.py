@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nrs.core.optional import import_optional
+from nrs.tabular.encode.table import Table
 from nrs.tabular.explain.inputs import column_names
-from nrs.tabular.frames import Table
 
 ALGORITHMS = ("auto", "exact", "permutation")
 

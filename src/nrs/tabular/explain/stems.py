@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from nrs.core import NRS
 from nrs.core.fold import folded_stage
-from nrs.tabular.forest import ForestNetwork, affine
-from nrs.tabular.network import TableNetwork
+from nrs.tabular.forest.network import ForestNetwork, affine
+from nrs.tabular.single import TableNetwork
 
 
 @dataclass

@@ -9,7 +9,7 @@ number, duration           double   the number, the seconds                   Na
 boolean                    double   0 or 1                                    NaN
 date                       double   seconds since 1970-01-01 00:00 UTC        NaN
 category                   string   its text, see                             ``""``, see
-                                    :func:`nrs.tabular.columns.level_text`    :func:`missing_text`
+                                    :func:`.columns.level_text`               :func:`missing_text`
 =========================  =======  ========================================  ==================
 
 Numbers are subtracted and divided in double precision, as :class:`nrs.tabular.TableEncoder` does:
@@ -22,9 +22,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nrs.tabular.column_encoders import LIMIT, CategoryEncoder, DateEncoder
-from nrs.tabular.columns import Column
-from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.encode.column_encoders import LIMIT, CategoryEncoder, DateEncoder
+from nrs.tabular.encode.columns import Column
+from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.export.graph import Graph
 
 DAY = 86_400

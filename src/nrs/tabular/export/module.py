@@ -9,8 +9,8 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from nrs.tabular.column_encoders import LIMIT, NumberBlock
-from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.encode.column_encoders import LIMIT, NumberBlock
+from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, Target
 
 

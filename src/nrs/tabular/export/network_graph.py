@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor, nn
 
+from nrs.core.dropout import PooledDropout
 from nrs.core.fold import FoldedNRS
 from nrs.core.subspace_map import dense_weight
-from nrs.tabular.dropout import PooledDropout
 from nrs.tabular.export.graph import Graph
-from nrs.tabular.forest import FoldedForest
-from nrs.tabular.network import TableNetwork
+from nrs.tabular.forest.network import FoldedForest
+from nrs.tabular.single import TableNetwork
 
 # Up to so many cells the subspaces are written as one matrix, which every runtime multiplies fast;
 # beyond it as the features that each one reads.
@@ -123,7 +123,7 @@ def _by_member(graph: Graph, h: str, weight: Tensor, shift: Tensor) -> str:
 
 
 def _combine(graph: Graph, outputs: str, forest: FoldedForest) -> str:
-    """As :func:`nrs.tabular.forest.combine`, of (K, rows, outputs)."""
+    """As :func:`nrs.tabular.forest.network.combine`, of (K, rows, outputs)."""
     shares = graph.constant(_array((forest.shares / forest.shares.sum()).view(-1, 1, 1)))
     if forest.kind == "classes":
         return _log_mean(graph, graph.op("LogSoftmax", outputs, axis=2), shares)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nrs._version import __version__
 from nrs.core.atomic import atomic_write
-from nrs.tabular.encoding import TableEncoder
+from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.export.encoder_graph import encode, missing_text
 from nrs.tabular.export.graph import IR_VERSION, OPSETS, Graph
 from nrs.tabular.export.network_graph import network

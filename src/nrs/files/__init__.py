@@ -1,0 +1,1 @@
+"""What the command line does with files: read, fit, predict, evaluate."""

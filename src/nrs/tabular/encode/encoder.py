@@ -1,0 +1,434 @@
+"""A raw table in, a float32 matrix out, by rules learned from the training rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from nrs.tabular.encode.column_encoders import (
+    CategoryEncoder,
+    DateEncoder,
+    Moments,
+    NumberBlock,
+    moments,
+    row_chunks,
+)
+from nrs.tabular.encode.columns import Column, Kind
+from nrs.tabular.encode.sparse import SparseScaler
+from nrs.tabular.encode.table import Table, categorical_columns, infinite_value, read_table
+
+STATE_VERSION = 1
+# Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
+FRAME_COLUMNS = 16
+
+
+class TableEncoder(BaseEstimator):
+    """Turn a raw table into float32 features, without NaN or infinity.
+
+    ============  ==============================================================================
+    column        features
+    ============  ==============================================================================
+    number,       ``(x - mean) / std``; constant columns give none. Missing is the mean.
+    duration      With ``scale="none"`` the values as they are, constant columns too.
+    boolean       0 or 1; missing is 0.5
+    category      one 0/1 feature a level, missing being a level if training had it; a single one
+                  for two levels. An unseen level is all zeros (0.5 if there is a single feature)
+    category of   0/1 features of the most frequent ``max_levels`` (those seen at least twice),
+    many levels   one that the others share, and the standardised log(1 + rows of the level)
+    date          standardised time; month, weekday and hour (with its fraction) as sine and
+                  cosine where they vary. Missing is 0
+    sparse        ``x / max |x|``, so that zeros stay zeros; columns that are constant give none
+    ============  ==============================================================================
+
+    A number, boolean or date column with missing cells in training has one more feature, 1 where
+    a cell is missing. A column that is all missing in training gives no features. If no column
+    gives any, there is one feature that is always 0. Features are clipped to ±1e18.
+
+    Parameters
+    ----------
+    categorical_features : list of names, list of indices, boolean mask, "from_dtype" or None
+        Columns to take as categories beside those whose dtype says so.
+    scale : {"standard", "none"}
+        What happens to numbers, durations and sparse matrices; the rest is the same for both.
+    max_levels : int
+        Most levels of a column with a feature of their own.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Columns of the training table.
+    feature_names_in_ : ndarray of str
+        Only if the training table had names.
+    n_features_out_ : int
+        Features that they become.
+    feature_names_out_ : ndarray of str, shape (n_features_out_,)
+        What each feature tells, such as ``colour=red``.
+    groups_ : ndarray of int64, shape (n_features_out_,)
+        Source column of each feature, ascending.
+    kinds_ : list of str, length n_features_in_
+        "number", "boolean", "duration", "date" or "category".
+    is_sparse_ : bool
+        Whether :meth:`transform` gives a CSR matrix.
+
+    Examples
+    --------
+    >>> rows = [[1.0, "red"], [3.0, "blue"], [None, "red"]]
+    >>> encoder = TableEncoder().fit(rows)
+    >>> encoder.transform(rows)
+    array([[-1.,  0.,  1.],
+           [ 1.,  0.,  0.],
+           [ 0.,  1.,  1.]], dtype=float32)
+    >>> encoder.feature_names_out_.tolist(), encoder.groups_.tolist()
+    (['x0', 'x0 (missing)', 'x1=red'], [0, 0, 1])
+    """
+
+    kinds_: list[Kind]
+    _first: dict[int, int]
+    _sparse: SparseScaler | None
+    _encoders: dict[int, CategoryEncoder | DateEncoder]
+
+    def __init__(
+        self,
+        categorical_features: Any = None,
+        scale: Literal["standard", "none"] = "standard",
+        max_levels: int = 64,
+    ) -> None:
+        self.categorical_features = categorical_features
+        self.scale = scale
+        self.max_levels = max_levels
+
+    def fit(self, X: Any, rows: np.ndarray | None = None) -> TableEncoder:
+        """Learn the encoding from a table, or from some of its rows.
+
+        Parameters
+        ----------
+        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads
+            The table to learn from.
+        rows : array of int, or boolean mask of shape (n_rows,), optional
+            The training rows.
+
+        Raises
+        ------
+        ValueError
+            If a value is infinite, a sparse matrix holds NaN, or a parameter is not valid.
+        TypeError
+            If a cell is neither a number nor text, boolean, date or missing.
+        """
+        self._check_parameters()
+        table = X if isinstance(X, Table) else read_table(X)
+        declared = table.declared | categorical_columns(self.categorical_features, table)
+        if rows is not None:
+            rows = np.asarray(rows)
+            rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+            if len(rows) == 0:
+                raise ValueError("rows is empty: at least one training row is needed")
+        self._begin(table.n_columns, table.names)
+        if table.sparse is not None:
+            self._sparse = SparseScaler.fit(table, rows, scaled=self.scale == "standard")
+        else:
+            self._fit_columns(table, rows, declared)
+        self._name_features()
+        return self
+
+    def fit_learned(
+        self,
+        names: list[str] | None,
+        kinds: list[Kind],
+        numbers: Mapping[int, tuple[float, ...]],
+        encoders: Mapping[int, CategoryEncoder | DateEncoder],
+    ) -> TableEncoder:
+        """Fit from what was learned elsewhere, such as by one pass over a table in many files.
+
+        Parameters
+        ----------
+        names : list of str or None
+        kinds : list of str
+            Of each column.
+        numbers : dict of column to (missing cells, other cells, mean, standard deviation)
+            Of each number, boolean and duration.
+        encoders : dict of column to encoder
+            Of each category and date.
+        """
+        self._check_parameters()
+        self._begin(len(kinds), names)
+        self.kinds_ = list(kinds)
+        self._encoders = dict(sorted(encoders.items()))
+        self._lay_out({index: (kinds[index], entry) for index, entry in numbers.items()})
+        self._name_features()
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.scale not in ("standard", "none"):
+            raise ValueError(f"scale must be 'standard' or 'none', however: scale={self.scale!r}")
+        if not isinstance(self.max_levels, (int, np.integer)) or self.max_levels < 1:
+            raise ValueError(
+                f"max_levels must be at least 1, however: max_levels={self.max_levels}"
+            )
+
+    def _begin(self, n_columns: int, names: list[str] | None) -> None:
+        """Forget what was learned before."""
+        self.n_features_in_ = n_columns
+        self.kinds_ = ["number"] * n_columns
+        self._names = None if names is None else list(names)
+        self._first = {}
+        self._sparse = None
+        self._numbers = NumberBlock.of([])
+        self._encoders = {}
+
+    def _fit_columns(self, table: Table, rows: np.ndarray | None, declared: frozenset[int]) -> None:
+        learned: dict[int, tuple[Kind, tuple[float, ...]]] = {}
+
+        def learn(kind: Kind, columns: list[int], found: Moments) -> None:
+            entries = zip(found.missing, found.seen, found.mean, found.std, strict=True)
+            for index, entry in zip(columns, entries, strict=True):
+                learned[index] = (kind, tuple(map(float, entry)))
+
+        singly = list(range(table.n_columns))
+        if table.matrix is not None:
+            matrix = table.matrix
+            together = [index for index in singly if index not in declared]
+            kind: Kind = "boolean" if matrix.dtype.kind == "b" else "number"
+            singly = sorted(declared)
+            learn(kind, together, self._matrix_moments(table, matrix, rows, together))
+        for index in singly:
+            column = table.column(index, "category" if index in declared else None)
+            if rows is not None:
+                column = Column(column.kind, column.values[rows], column.levels)
+            self.kinds_[index] = column.kind
+            if column.kind == "category":
+                self._encoders[index] = CategoryEncoder.fit(column, int(self.max_levels))
+            elif column.kind == "date":
+                self._encoders[index] = DateEncoder.fit(column)
+            else:
+                values = column.values[:, None]
+                learn(column.kind, [index], self._matrix_moments(table, values, None, [0]))
+        self._lay_out(learned)
+
+    def _matrix_moments(
+        self, table: Table, matrix: np.ndarray, rows: np.ndarray | None, columns: list[int]
+    ) -> Moments:
+        n_rows = len(matrix) if rows is None else len(rows)
+        pick = _whole(columns, matrix.shape[1])
+
+        def chunks() -> Iterator[tuple[int, np.ndarray]]:
+            for part in row_chunks(n_rows, len(columns)):
+                chunk = matrix[part] if rows is None else matrix[rows[part]]
+                yield part.start, chunk[:, pick]
+
+        def on_infinite(row: int, place: int) -> None:
+            at, column = (row if rows is None else int(rows[row])), columns[place]
+            raise infinite_value(table.label(column), at, matrix[at, column])
+
+        return moments(chunks, len(columns), on_infinite)
+
+    def _lay_out(self, learned: dict[int, tuple[Kind, tuple[float, ...]]]) -> None:
+        """Give each column its place in the output, in the order of the source columns."""
+        entries = []
+        at = 0
+        for index in range(self.n_features_in_):
+            if index in self._encoders:
+                self._first[index] = at
+                at += len(self._encoders[index].features)
+                continue
+            kind, (missing, seen, mean, std) = learned[index]
+            self.kinds_[index] = kind
+            scaled = self.scale == "standard" and kind != "boolean"
+            # The paper's network reads every column, so unscaled constants stay.
+            kept = seen > 0 and (std > 0 or self.scale == "none")
+            shown = seen > 0 and missing > 0
+            if kept or shown:
+                center, scale = (mean, std if std > 0 else 1.0) if scaled else (0.0, 1.0)
+                fill = 0.5 if kind == "boolean" else 0.0 if scaled else mean
+                entries.append(
+                    (index, center, scale, fill, at if kept else -1, at + kept if shown else -1)
+                )
+            at += kept + shown
+        self._numbers = NumberBlock.of(entries)
+        self._encoders = {i: e for i, e in self._encoders.items() if e.features}
+
+    def _name_features(self) -> None:
+        self.is_sparse_ = self._sparse is not None
+        source = self._names or [f"x{index}" for index in range(self.n_features_in_)]
+        if self._names is not None:
+            self.feature_names_in_ = np.array(self._names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        features: dict[int, tuple[int, str]] = {}
+        if self._sparse is not None:
+            features = {at: (i, source[i]) for at, i in enumerate(self._sparse.kept.tolist())}
+        block = self._numbers
+        for index, value_at, missing_at in zip(
+            block.source.tolist(), block.value_at.tolist(), block.missing_at.tolist(), strict=True
+        ):
+            features[value_at] = (index, source[index])
+            features[missing_at] = (index, f"{source[index]} (missing)")
+        features.pop(-1, None)
+        for index, encoder in self._encoders.items():
+            for place, feature in enumerate(encoder.features):
+                features[self._first[index] + place] = (index, source[index] + feature)
+        if not features:
+            features = {0: (0, "constant")}
+        ordered = [features[at] for at in range(len(features))]
+        self.n_features_out_ = len(ordered)
+        self.groups_ = np.array([index for index, _ in ordered], dtype=np.int64)
+        self.feature_names_out_ = np.array([name for _, name in ordered], dtype=object)
+
+    def transform(self, X: Any) -> Any:
+        """Encode a table.
+
+        Parameters
+        ----------
+        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads
+            Columns are found by name where this table and the training table both have names,
+            else by position.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows, n_features_out_)
+            A CSR matrix if the encoder was fitted on a sparse matrix.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing or unexpected, holds another kind of values than in training,
+            or an infinite one.
+        """
+        check_is_fitted(self, "n_features_out_")
+        table = X if isinstance(X, Table) else read_table(X)
+        source = self._find_columns(table)
+        if self._sparse is not None:
+            return self._sparse.transform(table, source)
+        out = np.zeros((table.n_rows, self.n_features_out_), dtype=np.float32)
+        self._write_numbers(table, source, out)
+        for index, encoder in self._encoders.items():
+            first = self._first[index]
+            column = table.column(int(source[index]), self.kinds_[index])
+            encoder.write(column, out[:, first : first + len(encoder.features)])
+        return out
+
+    def fit_transform(self, X: Any, rows: np.ndarray | None = None) -> Any:
+        """Learn from `rows` (all by default), then encode every row.
+
+        Parameters
+        ----------
+        X, rows : as of :meth:`fit`.
+        """
+        table = X if isinstance(X, Table) else read_table(X)
+        return self.fit(table, rows).transform(table)
+
+    def _find_columns(self, table: Table) -> np.ndarray:
+        """Position in `table` of each training column."""
+        if self._names is not None and table.names is not None:
+            known = {name: place for place, name in enumerate(table.names)}
+            absent = [name for name in self._names if name not in known]
+            extra = sorted(known.keys() - set(self._names))
+            if absent or extra:
+                raise ValueError(
+                    f"the table's columns differ from those in training: missing {absent}, "
+                    f"unexpected {extra}"
+                )
+            return np.array([known[name] for name in self._names])
+        if table.n_columns != self.n_features_in_:
+            raise ValueError(
+                f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return np.arange(self.n_features_in_)
+
+    def _write_numbers(self, table: Table, source: np.ndarray, out: np.ndarray) -> None:
+        block = self._numbers
+        columns = source[block.source].tolist()
+        kinds = {self.kinds_[index] for index in block.source.tolist()}
+        whole: Any = table.matrix if table.sparse is None else table.sparse
+        if not columns:
+            return
+        if whole is not None and kinds <= {"number", *(["boolean"] * (whole.dtype.kind == "b"))}:
+            pick = _whole(columns, table.n_columns)
+            for part in row_chunks(table.n_rows, len(columns)):
+                chunk = whole[part] if table.sparse is None else whole[part].toarray()
+
+                def on_infinite(row: int, place: int, start: int = part.start) -> None:
+                    value = whole[start + row, columns[place]]
+                    raise infinite_value(table.label(columns[place]), start + row, value)
+
+                block.write(chunk[:, pick], out[part], slice(None), on_infinite)
+            return
+        for first in range(0, len(columns), FRAME_COLUMNS):
+            group = slice(first, first + FRAME_COLUMNS)
+            read = [
+                table.column(place, self.kinds_[index]).values
+                for place, index in zip(columns[group], block.source[group].tolist(), strict=True)
+            ]
+            for part in row_chunks(table.n_rows, len(read)):
+                chunk = np.empty((part.stop - part.start, len(read)))
+                for place, values in enumerate(read):
+                    chunk[:, place] = values[part]
+                block.write(chunk, out[part], group, lambda row, place: None)
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything learned, as a dictionary that JSON can hold; see :meth:`from_state`."""
+        check_is_fitted(self, "n_features_out_")
+        return {
+            "version": STATE_VERSION,
+            "scale": self.scale,
+            "max_levels": int(self.max_levels),
+            "n_features_in": self.n_features_in_,
+            "names": self._names,
+            "kinds": list(self.kinds_),
+            "numbers": self._numbers.to_state(),
+            "columns": [
+                {"index": index, "first": self._first[index], "state": encoder.to_state()}
+                for index, encoder in self._encoders.items()
+            ],
+            "sparse": None if self._sparse is None else self._sparse.to_state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> TableEncoder:
+        """The fitted encoder that :meth:`to_state` described, equal to the bit.
+
+        Parameters
+        ----------
+        state : dict
+            What :meth:`to_state` gave, also after a round trip through JSON.
+
+        Examples
+        --------
+        >>> import json
+        >>> encoder = TableEncoder().fit([[0.1], [0.7]])
+        >>> text = json.dumps(encoder.to_state())
+        >>> TableEncoder.from_state(json.loads(text)).transform([[0.1]])
+        array([[-1.]], dtype=float32)
+        """
+        if state.get("version") != STATE_VERSION:
+            raise ValueError(
+                f"the encoder's state has version {state.get('version')!r}, "
+                f"but this version of nrs reads {STATE_VERSION}: update nrs"
+            )
+        kinds: list[Kind] = list(state["kinds"])
+        declared = [index for index, kind in enumerate(kinds) if kind == "category"]
+        encoder = cls(declared or None, state["scale"], state["max_levels"])
+        encoder.n_features_in_ = state["n_features_in"]
+        encoder.kinds_ = kinds
+        encoder._names = state["names"]
+        encoder._numbers = NumberBlock.from_state(state["numbers"])
+        encoder._first = {entry["index"]: entry["first"] for entry in state["columns"]}
+        encoder._encoders = {
+            entry["index"]: (
+                DateEncoder if kinds[entry["index"]] == "date" else CategoryEncoder
+            ).from_state(entry["state"])
+            for entry in state["columns"]
+        }
+        parts = state["sparse"]
+        encoder._sparse = None if parts is None else SparseScaler.from_state(parts)
+        encoder._name_features()
+        return encoder
+
+
+def _whole(columns: list[int], n_columns: int) -> Any:
+    """An index for `columns` that does not copy when they are all of them, in order."""
+    return slice(None) if columns == list(range(n_columns)) else columns

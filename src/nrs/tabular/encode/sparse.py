@@ -1,0 +1,97 @@
+"""Sparse matrices, scaled without losing their zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.sparsefuncs import min_max_axis
+
+from nrs.tabular.encode.column_encoders import LIMIT, row_chunks
+from nrs.tabular.encode.table import Table, infinite_value
+
+
+@dataclass
+class SparseScaler:
+    """Columns of a sparse matrix divided by their largest magnitude in training.
+
+    Attributes
+    ----------
+    kept : ndarray of int64, shape (d_out,)
+        Source columns that vary in training, or all of them if nothing is scaled.
+    scale : ndarray of float64, shape (d,)
+    """
+
+    kept: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def fit(cls, table: Table, rows: np.ndarray | None, *, scaled: bool) -> SparseScaler:
+        matrix = table.sparse if rows is None else table.sparse[rows]
+        _refuse_non_finite(matrix, table, rows)
+        kept, scale = np.arange(table.n_columns), np.ones(table.n_columns)
+        if scaled:
+            if matrix.dtype.kind != "f":
+                matrix = matrix.astype(np.float64)
+            low, high = min_max_axis(matrix, axis=0)
+            kept = np.flatnonzero(low != high)
+            scale[kept] = np.maximum(-low, high)[kept]
+        return cls(kept.astype(np.int64), scale)
+
+    def transform(self, table: Table, source: np.ndarray) -> sparse.csr_matrix:
+        """CSR matrix of float32, shape (n_rows, max(1, d_out)).
+
+        Parameters
+        ----------
+        table : Table
+            Sparse or dense.
+        source : ndarray of int, shape (d,)
+            Position in `table` of each training column.
+        """
+        if table.sparse is not None:
+            matrix = table.sparse
+        elif table.matrix is not None:
+            matrix = sparse.csr_matrix(table.matrix)
+        else:
+            columns = [table.column(index, "number").values for index in range(table.n_columns)]
+            matrix = sparse.csr_matrix(np.column_stack(columns))
+        _refuse_non_finite(matrix, table)
+        if len(self.kept) == 0:
+            return sparse.csr_matrix((table.n_rows, 1), dtype=np.float32)
+        if (np.diff(source) != 1).any():
+            matrix = matrix[:, source]
+        data = np.empty(matrix.nnz, dtype=np.float32)
+        for part in row_chunks(matrix.nnz, 1):
+            # A far outlier may be beyond float64 after the division; the clip is for it.
+            with np.errstate(over="ignore"):
+                values = matrix.data[part] / self.scale[matrix.indices[part]]
+            data[part] = np.clip(values, -LIMIT, LIMIT)
+        out = sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        return out if len(self.kept) == out.shape[1] else out[:, self.kept]
+
+    def to_state(self) -> dict[str, list[Any]]:
+        return {"kept": self.kept.tolist(), "scale": self.scale.tolist()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, list[Any]]) -> SparseScaler:
+        return cls(np.array(state["kept"], dtype=np.int64), np.array(state["scale"]))
+
+
+def _refuse_non_finite(
+    matrix: sparse.csr_matrix, table: Table, rows: np.ndarray | None = None
+) -> None:
+    bad = ~np.isfinite(matrix.data)
+    if not bad.any():
+        return
+    at = int(np.argmax(bad))
+    row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+    row = row if rows is None else int(rows[row])
+    label, value = table.label(int(matrix.indices[at])), matrix.data[at]
+    if np.isinf(value):
+        raise infinite_value(label, row, value)
+    raise ValueError(
+        f"{label} of a sparse matrix holds NaN (row {row}): sparse input cannot have missing "
+        "values; drop these cells (they become zeros) or pass a dense table"
+    )

@@ -1,0 +1,346 @@
+"""Any table a user has, read one column at a time and without a copy of the whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from nrs.datasets.large_table import Table as LargeTable
+from nrs.tabular.encode.columns import Column, Kind, convert, read_array
+from nrs.tabular.encode.frames import read_arrow, read_pandas, read_polars
+
+
+class Table:
+    """A table of any origin; made by :func:`read_table`.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+    names : list of str or None
+        None for arrays, and for frames whose column labels are not all strings.
+    matrix : ndarray of shape (n_rows, n_columns) or None
+        The user's own array where it is numeric or boolean; never a copy.
+    sparse : scipy CSR matrix of shape (n_rows, n_columns) or None
+    declared : frozenset of int
+        Columns that are categories whatever their dtype.
+
+    Examples
+    --------
+    >>> table = read_table([[1, "red"], [2, "blue"]])
+    >>> table.shape, table.column(1).levels
+    ((2, 2), ('blue', 'red'))
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        read: Callable[[int, bool], Column],
+        *,
+        names: list[str] | None = None,
+        matrix: np.ndarray | None = None,
+        sparse: Any = None,
+    ) -> None:
+        self.n_rows, self.n_columns = shape
+        self.names = names
+        self.matrix = matrix
+        self.sparse = sparse
+        self.declared: frozenset[int] = frozenset()
+        self._read = read
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_columns
+
+    def label(self, index: int) -> str:
+        """How messages call a column: by name where it has one."""
+        return f"column {index if self.names is None else repr(self.names[index])}"
+
+    def column(self, index: int, kind: Kind | None = None) -> Column:
+        """Read one column, in its own kind or converted to `kind`.
+
+        Raises
+        ------
+        ValueError
+            If a number is infinite, a cell is complex or the cells cannot be read as `kind`.
+        TypeError
+            If a cell is no value at all (a dict, a list, ...).
+        """
+        label = self.label(index)
+        as_category = kind == "category" or index in self.declared
+        try:
+            column = self._read(index, as_category)
+        except TypeError as error:
+            raise TypeError(f"{label}: {error}") from error
+        except ValueError as error:
+            raise ValueError(f"{label}: {error}") from error
+        if column.kind == "number" and column.values.dtype.kind == "f":
+            infinite = np.isinf(column.values)
+            if infinite.any():
+                row = int(np.argmax(infinite))
+                raise infinite_value(label, row, column.values[row])
+        return column if kind is None else convert(column, kind, label)
+
+
+def infinite_value(label: str, row: int, value: Any) -> ValueError:
+    """The error for a cell that is not finite."""
+    return ValueError(
+        f"{label} holds an infinite value (row {row}: {value}): replace it by a finite number, "
+        "or by NaN if the value is not known"
+    )
+
+
+def read_table(
+    X: Any,
+    *,
+    categorical_features: Sequence[Any] | np.ndarray | str | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> Table:
+    """Read any table: rows × columns in, a :class:`Table` of lazily read columns out.
+
+    Parameters
+    ----------
+    X : array, list of rows, DataFrame, Arrow table or sparse matrix
+        NumPy arrays of any dtype, lists of rows, pandas and polars DataFrames, pyarrow Tables and
+        RecordBatches, scipy sparse matrices and arrays of any format (kept sparse, as CSR).
+    categorical_features : list of names, list of indices, boolean mask, "from_dtype" or None
+        Columns to take as categories whatever their dtype. Columns of strings or of a categorical
+        dtype are categories in any case, which is all that "from_dtype" and None ask for.
+    feature_names : list of str, optional
+        Names of the columns, in place of those that `X` carries.
+
+    Returns
+    -------
+    Table
+        Strings are never parsed as dates or numbers.
+
+    Raises
+    ------
+    ValueError
+        If `X` is not two-dimensional, has no rows or no columns, is complex, or repeats a column
+        name; if `categorical_features` names an unknown column.
+
+    Examples
+    --------
+    >>> table = read_table(np.eye(3), categorical_features=[2])
+    >>> [table.column(index).kind for index in range(3)]
+    ['number', 'number', 'category']
+    """
+    if isinstance(X, LargeTable):
+        raise ValueError(
+            "got an nrs.Table where rows in memory are needed: read some of them with "
+            "table.head(n), or name a table file"
+        )
+    if isinstance(X, (str, os.PathLike)):
+        raise ValueError(
+            f"X must hold rows, however: it is a text or path, {os.fspath(X)!r}; read the file "
+            "first, or name it with nrs.Table(path, target=…)"
+        )
+    if _is(X, "polars", "LazyFrame"):
+        raise ValueError(
+            "got a polars LazyFrame, expected a DataFrame: call .collect() on it first"
+        )
+    labels: list[Any] | None = None
+    if sparse.issparse(X):
+        table = _read_sparse(X)
+    elif _is(X, "pandas", "DataFrame"):
+        labels = X.columns.tolist()
+        table = _read_pandas_frame(X)
+    elif _is(X, "polars", "DataFrame"):
+        labels = list(X.columns)
+        table = Table(X.shape, lambda i, c: read_polars(X.to_series(i), as_category=c))
+    elif _is(X, "pyarrow", "Table") or _is(X, "pyarrow", "RecordBatch"):
+        labels = list(X.schema.names)
+        shape = (X.num_rows, X.num_columns)
+        table = Table(shape, lambda i, c: read_arrow(X.column(i), as_category=c))
+    else:
+        table = _read_rows(X)
+    if feature_names is not None:
+        labels = list(feature_names)
+        if len(labels) != table.n_columns:
+            raise ValueError(
+                f"got {len(labels)} feature_names for a table of {table.n_columns} columns"
+            )
+    _check_shape(table.shape)
+    if labels is not None:
+        repeated = [label for label, count in Counter(labels).items() if count > 1]
+        if repeated:
+            raise ValueError(f"column names must differ, but these are repeated: {repeated}")
+        if all(isinstance(label, str) for label in labels):
+            table.names = labels
+    table.declared = categorical_columns(categorical_features, table)
+    return table
+
+
+def _is(X: Any, library: str, name: str) -> bool:
+    """Whether `X` is a `library`.`name` or a subclass of it, without importing the library."""
+    return any(
+        base.__name__ == name and base.__module__.partition(".")[0] == library
+        for base in type(X).__mro__
+    )
+
+
+def _check_shape(shape: tuple[int, int]) -> None:
+    # scikit-learn's own words: its estimator checks look for them.
+    for size, noun in zip(shape, ("sample(s)", "feature(s)"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"Found array with 0 {noun} (shape={shape}) while a minimum of 1 is required."
+            )
+
+
+def _read_sparse(X: Any) -> Table:
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D sparse array, got {X.ndim}D. Reshape your data to 2D.")
+    if X.dtype.kind not in "biuf":
+        problem = "Complex data not supported" if X.dtype.kind == "c" else "not a numeric dtype"
+        raise ValueError(f"{problem}: got a sparse matrix of dtype {X.dtype}")
+    matrix = sparse.csr_matrix(X)
+    if not matrix.has_canonical_format:
+        # The copy is because summing the repeated entries would change the caller's matrix.
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+
+    def read(index: int, as_category: bool) -> Column:
+        values = matrix[:, [index]].toarray().ravel()
+        return read_array(values, as_category=as_category)
+
+    return Table(matrix.shape, read, sparse=matrix)
+
+
+def _read_pandas_frame(X: Any) -> Table:
+    if X.shape[1] and all(
+        type(dtype).__name__ == "SparseDtype" and dtype.kind in "biuf" and dtype.fill_value == 0
+        for dtype in X.dtypes
+    ):
+        return _read_sparse(X.sparse.to_coo())
+    return Table(X.shape, lambda i, c: read_pandas(X.iloc[:, i], as_category=c))
+
+
+def _read_rows(X: Any) -> Table:
+    """Table of a NumPy array, or of whatever becomes one: rows in a list, a tensor."""
+    if isinstance(X, np.ma.MaskedArray):
+        array = X.data.astype(np.float64 if X.dtype.kind in "biuf" else object)
+        array[np.ma.getmaskarray(X)] = None
+    else:
+        try:
+            array = np.asarray(X)
+        except ValueError as error:
+            raise ValueError(
+                f"the rows must all have the same number of cells, but NumPy says: {error}"
+            ) from error
+    if array.dtype.kind in "US" and not isinstance(X, np.ndarray):
+        # NumPy has turned the numbers beside the strings into strings.
+        array = np.array(X, dtype=object)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported\n{array}\n")
+    if array.ndim < 2:
+        got = "scalar array" if array.ndim == 0 else "1D array"
+        raise ValueError(
+            f"Expected 2D array, got {got} instead:\narray={array}.\nReshape your data either "
+            "using array.reshape(-1, 1) if your data has a single feature or "
+            "array.reshape(1, -1) if it contains a single sample."
+        )
+    if array.ndim > 2:
+        raise ValueError(
+            f"Found array with dim {array.ndim}, expected 2 (rows × columns): "
+            "flatten the other axes with array.reshape(len(array), -1)."
+        )
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float64)
+    numeric = array.dtype.kind in "biuf"
+    return Table(
+        array.shape,
+        lambda i, c: read_array(array[:, i], as_category=c),
+        matrix=array if numeric else None,
+    )
+
+
+def categorical_columns(
+    features: Sequence[Any] | np.ndarray | str | None, table: Table
+) -> frozenset[int]:
+    """Indices of the columns that `features` declares; see :func:`read_table`.
+
+    Raises
+    ------
+    ValueError
+        If a name, an index or the length of a mask does not match the table.
+
+    Examples
+    --------
+    >>> table = read_table(np.eye(3), feature_names=["a", "b", "c"])
+    >>> [sorted(categorical_columns(f, table)) for f in (["c"], [0, -1], [True, False, True])]
+    [[2], [0, 2], [0, 2]]
+    """
+    if features is None or (isinstance(features, str) and features == "from_dtype"):
+        return frozenset()
+    if isinstance(features, str) or np.ndim(features) != 1:
+        raise ValueError(
+            "categorical_features must be a list of names, a list of indices, a boolean mask, "
+            f"'from_dtype' or None, however: categorical_features={features!r}"
+        )
+    items = list(features)
+    if items and all(isinstance(item, (bool, np.bool_)) for item in items):
+        if len(items) != table.n_columns:
+            raise ValueError(
+                f"the mask categorical_features has {len(items)} entries, "
+                f"but the table has {table.n_columns} columns"
+            )
+        return frozenset(int(index) for index in np.flatnonzero(items))
+    declared = set()
+    for item in items:
+        if isinstance(item, str):
+            if table.names is None or item not in table.names:
+                known = "columns without names" if table.names is None else table.names
+                raise ValueError(f"categorical_features names {item!r}, but the table has {known}")
+            declared.add(table.names.index(item))
+        elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+            if not -table.n_columns <= item < table.n_columns:
+                raise ValueError(
+                    f"categorical_features has index {item}, "
+                    f"but the table has {table.n_columns} columns"
+                )
+            declared.add(int(item) % table.n_columns)
+        else:
+            raise ValueError(f"categorical_features must hold names or indices, but holds {item!r}")
+    if declared and table.sparse is not None:
+        raise ValueError(
+            "categorical_features cannot be used with a sparse matrix: "
+            "encode these columns first, or pass a dense table"
+        )
+    return frozenset(declared)
+
+
+def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:
+    """Read a table for an estimator, with scikit-learn's rules about columns and their names.
+
+    Parameters
+    ----------
+    estimator : has `categorical_features`; `n_features_in_` and the names are set or checked.
+    reset : True to learn the columns, False to check them.
+
+    Raises
+    ------
+    ValueError
+        If the columns differ in number or name from those learned.
+    """
+    table = read_table(X, categorical_features=estimator.categorical_features)
+    if _is(X, "pyarrow", "RecordBatch"):
+        # scikit-learn finds the names of a table, not those of a batch.
+        X = sys.modules["pyarrow"].Table.from_batches([X])
+    validate_data(estimator, X=X, skip_check_array=True, reset=reset)
+    if reset:
+        estimator.n_features_in_ = table.n_columns
+    elif table.n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {table.n_columns} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+    return table

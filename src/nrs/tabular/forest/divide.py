@@ -1,0 +1,268 @@
+"""A forest among several processes: they share the rows of every batch, or the members.
+
+Sharing rows, every process has all members; statistics of a batch and gradients are those of all
+its rows. Sharing members, a process trains some of them on all rows as one process would train
+all: seeds, batches and masks are the same, and the numbers of a member do not depend on which
+others stand beside it. Only the judgements of out-of-bag rows are put together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from nrs.tabular.forest.grow import out_of_bag
+from nrs.tabular.forest.network import ForestNetwork, combine
+from nrs.tabular.rows.memory import Rows
+from nrs.training import TrainSettings
+from nrs.training.processes import Processes, present
+from nrs.training.settings import build_optimizer
+
+DIVISIONS = ("auto", "rows", "members")
+
+
+def check_division(model: Any) -> None:
+    """Refuse numbers of workers and divisions that do not exist, or that do not apply.
+
+    Raises
+    ------
+    ValueError
+        If `n_workers` or `divide` of an estimator cannot be used.
+    """
+    n_workers, divide = model.n_workers, model.divide
+    if isinstance(n_workers, bool) or not hasattr(n_workers, "__index__") or n_workers < 1:
+        raise ValueError(f"n_workers must be an integer of at least 1, however: {n_workers!r}")
+    if divide not in DIVISIONS:
+        raise ValueError(f"divide must be one of {DIVISIONS}, however: divide={divide!r}")
+    if n_workers == 1 and present().size == 1:
+        return
+    if not model.recipe_.members:
+        raise ValueError(
+            f"several processes train a forest, however: preset={model.preset!r} is a single "
+            "network; use preset='default', or n_workers=1 without a launcher"
+        )
+    if divide == "members" and model.recipe_.clip_norm is not None:
+        raise ValueError(
+            "divide='members' cannot clip the norm of all gradients, however: "
+            f"clip_norm={model.recipe_.clip_norm}; use divide='rows'"
+        )
+
+
+def division(model: Any, size: int) -> str:
+    """What `size` processes share of an estimator's forest: ``"rows"`` or ``"members"``.
+
+    By itself the members, where each process can have one: then nobody waits for another.
+    """
+    if model.divide != "auto":
+        return str(model.divide)
+    recipe = model.recipe_
+    return "members" if recipe.members >= size and recipe.clip_norm is None else "rows"
+
+
+@contextlib.contextmanager
+def divided(network: ForestNetwork, group: Processes) -> Iterator[ForestNetwork]:
+    """Give what this process trains within the block; afterwards `network` is whole again.
+
+    Parameters
+    ----------
+    group : with ``divided="rows"`` all processes train `network`, with ``"parts"`` each some of
+        its members.
+    """
+    if group.divides_rows:
+        network.group = group
+        try:
+            yield network
+        finally:
+            del network.group
+        return
+    if network.n_members < group.size:
+        raise ValueError(
+            f"divide='members' gives every process a member, however: {network.n_members} members "
+            f"for {group.size} processes; use fewer processes or divide='rows'"
+        )
+    part = take_members(network, *bounds(network.n_members, group))
+    yield part
+    _put_together(network, part, group)
+
+
+def bounds(n_members: int, group: Processes) -> tuple[int, int]:
+    """First member of this process, and the first of the next.
+
+    >>> [bounds(16, Processes(rank, 3)) for rank in range(3)]
+    [(0, 5), (5, 10), (10, 16)]
+    """
+    return n_members * group.rank // group.size, n_members * (group.rank + 1) // group.size
+
+
+def take_members(network: ForestNetwork, first: int, stop: int) -> ForestNetwork:
+    """The members from `first` to before `stop` as a forest that trains as the whole would.
+
+    Examples
+    --------
+    >>> from nrs.tabular.forest.bins import PiecewiseLinear
+    >>> index = torch.randint(4, (6, 8, 2))
+    >>> forest = ForestNetwork(3, 2, index, PiecewiseLinear.between([]), hidden=(16,)).eval()
+    >>> part, x = take_members(forest, 2, 5), torch.randn(16, 3)
+    >>> torch.equal(part.members(x), forest.members(x)[2:5])
+    True
+    """
+    part = ForestNetwork(
+        network.n_inputs - network.bins.n_bins - 1,
+        network.out_weight.shape[1],
+        network.index[first:stop],
+        network.bins,
+        hidden=[weight.shape[1] for weight in network.hidden],
+        dropout=network.drop.p,
+        kind=network.kind,
+    ).to(network.index.device)
+    share = (first, stop - first, network.n_members)
+    part.load_state_dict({name: _slice(name, t, share) for name, t in network.state_dict().items()})
+    part.first_member, part.all_members = first, network.n_members
+    part.drop.part = share
+    for name, parameter in list(part.named_parameters()):
+        _keep_lanes(part, name, parameter, share)
+    part.train(network.training)
+    return part
+
+
+def _slice(name: str, tensor: Tensor, share: tuple[int, int, int]) -> Tensor:
+    """What belongs to some of the members: all tensors lead with a member axis but a few."""
+    if tensor.dim() == 0 or name.startswith("bins."):
+        return tensor
+    first, own, whole = share
+    unit = len(tensor) // whole
+    return tensor[unit * first : unit * (first + own)]
+
+
+@functools.cache
+def lanes() -> int:
+    """How many numbers an optimizer updates at once here, and the rest one by one.
+
+    Measured, as it is a matter of how torch was compiled and not of the processor alone: the least
+    power of two whose numbers come out as they do within many.
+
+    >>> lanes() in (4, 8, 16, 32)
+    True
+    """
+    generator = torch.Generator().manual_seed(0)
+    # One number in a few hundred updates differs.
+    values, *gradients = torch.randn(41, 128, 64, generator=generator)
+
+    def updated(n: int) -> Tensor:
+        parameters = [nn.Parameter(row[:n].clone()) for row in values]
+        optimizer = build_optimizer(parameters, TrainSettings())
+        for gradient in gradients:
+            for parameter, row in zip(parameters, gradient, strict=True):
+                parameter.grad = row[:n].clone()
+            optimizer.step()
+        return torch.stack([parameter.detach() for parameter in parameters])
+
+    among_many = updated(64)
+    fits = (n for n in (4, 8, 16) if torch.equal(updated(n), among_many[:, :n]))
+    return next(fits, 32)
+
+
+class _Crop(nn.Module):
+    """A tensor without what was put before and after it."""
+
+    def __init__(self, before: int, shape: torch.Size) -> None:
+        super().__init__()
+        self.before, self.shape = before, shape
+
+    def forward(self, padded: Tensor) -> Tensor:
+        return padded[self.before : self.before + self.shape.numel()].view(self.shape)
+
+
+def _keep_lanes(part: nn.Module, name: str, parameter: Tensor, share: tuple[int, int, int]) -> None:
+    """Pad a parameter so that each number is updated as in the whole.
+
+    An optimizer updates several numbers at once (:func:`lanes`), then what is left one by one,
+    which may round differently. So numbers that are not left over in the whole must not be here,
+    and vice versa.
+    """
+    first, own, whole = share
+    unit = parameter.numel() // own
+    begin, end = unit * first, unit * (first + own)
+    at_once = lanes()
+    rest = unit * whole // at_once * at_once
+    vectors = max(0, min(end, rest) - begin)
+    before = -vectors % at_once if end > rest else 0
+    after = -(end - begin) % at_once if end <= rest else 0
+    if not before and not after:
+        return
+    padded = nn.functional.pad(parameter.detach().flatten(), (before, after))
+    owner, _, leaf = name.rpartition(".")
+    module = part.get_submodule(owner)
+    setattr(module, leaf, nn.Parameter(padded))
+    crop = _Crop(before, parameter.shape)
+    parametrize.register_parametrization(module, leaf, crop, unsafe=True)
+
+
+def _put_together(network: ForestNetwork, part: ForestNetwork, group: Processes) -> None:
+    """Write the members of all processes into the whole forest."""
+    whole = network.state_dict()
+    with torch.no_grad():
+        for name, tensor in whole.items():
+            owner, _, leaf = name.rpartition(".")
+            own = getattr(part.get_submodule(owner), leaf)
+            if tensor.dim() == 0 or name.startswith("bins."):
+                tensor.copy_(own)
+            else:
+                tensor.copy_(torch.cat(group.gather(own)))
+    network.train(part.training)
+
+
+class Gathered(nn.Module):
+    """A part of a forest that answers for the whole: the members of all processes.
+
+    Every process must ask for the same rows.
+    """
+
+    first_member = 0
+
+    def __init__(self, part: ForestNetwork, group: Processes) -> None:
+        super().__init__()
+        self.part, self.together = part, group
+        self.kind, self.n_members = part.kind, part.all_members
+
+    def members(self, x: Tensor) -> Tensor:
+        """Outputs of every member of the whole: (K, out_features, B)."""
+        return torch.cat(self.together.gather(self.part.members(x)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        equally = x.new_ones(self.n_members, 1)
+        return combine(self.members(x), self.kind, equally) / self.part.temperature
+
+
+def answering(network: ForestNetwork, group: Processes) -> Any:
+    """The whole forest, as far as outputs go, of which `network` is what this process trains."""
+    return network if group.divides_rows else Gathered(network, group)
+
+
+def shared_out_of_bag(
+    network: Any, rows: Rows, folds: Tensor, n_folds: int, group: Processes, n_views: int = 1
+) -> Tensor:
+    """:func:`out_of_bag` by several processes: each judges some rows, or has some members do it."""
+    if not group.divides_rows:
+        return out_of_bag(network, rows, folds, n_folds, n_views)
+    parts = list(rows.parts())
+    own = [
+        out_of_bag(network, rows.subset(part), folds, n_folds, n_views)
+        for part in group.share(parts)
+    ]
+    none = torch.empty(n_views, network.out_bias.shape[1], 0, device=rows.device)
+    gathered = group.gather(torch.cat([none, *own], 2))
+    outputs = none.new_empty(*none.shape[:2], len(rows))
+    starts = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0).tolist()
+    for rank, judged in enumerate(gathered):
+        mine = range(rank, len(parts), group.size)
+        sizes = [len(parts[number]) for number in mine]
+        for number, values in zip(mine, judged.split(sizes, 2), strict=True):
+            outputs[..., starts[number] : starts[number + 1]] = values
+    return outputs

@@ -1,0 +1,310 @@
+"""The neural random-subspace forest: many small NRS networks trained side by side.
+
+A member is the paper's network in small: random subspaces → BN → ReLU → a fully connected layer
+or two → outputs. All members read the same rows; member k does not learn from fold k mod K, so
+every row is judged by members that never saw it. Activations are laid out feature by feature,
+(features, rows), so that one batched product serves all members and statistics are sums along
+contiguous memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nrs.core.choose import DENSE_RATIO_FOREST
+from nrs.core.dropout import PooledDropout
+from nrs.core.norm import normalise, normalise_together
+from nrs.core.subspace_map import dense_weight, subspace_map
+from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.training.processes import ALONE, Processes
+
+
+class ForestNetwork(nn.Module):
+    """Members side by side, each with subspaces, hidden layers and outputs of its own.
+
+    **Shape** input ``(B, d)``; :meth:`members` gives ``(K, out_features, B)``, and ``forward`` the
+    members taken together, ``(B, out_features)``: see :func:`combine`.
+
+    Parameters
+    ----------
+    in_features, out_features : features of a row, outputs of each member.
+    index : (K, G, F) int64, the inputs of each member's subspaces, among the d features, then the
+        bins of `bins`, then a last input that is always 0.
+    bins : the piecewise-linear encoding of some of the features.
+    hidden : widths of the fully connected layers of a member.
+    gain : (K, d + bins + 1), how loud each member reads each input; all alike by default. See
+        :mod:`nrs.tabular.forest.relevance`.
+    dropout : probability of dropping a unit after each ReLU in training.
+    kind : what the outputs mean, as a target's ``kind``; see :func:`combine`.
+    seed : the same seed gives the same weights.
+
+    Examples
+    --------
+    >>> index = torch.tensor([[[0, 1], [2, 3]], [[1, 3], [0, 2]]])  # two members, d = 3
+    >>> forest = ForestNetwork(3, 4, index, PiecewiseLinear.between([])).eval()
+    >>> forest.members(torch.randn(5, 3)).shape, forest(torch.randn(5, 3)).shape
+    (torch.Size([2, 4, 5]), torch.Size([5, 4]))
+    """
+
+    index: Tensor
+    gain: Tensor
+    shares: Tensor
+    temperature: Tensor
+    training_forward = "members"
+    # The processes that share the rows of a batch, while they train.
+    group: Processes = ALONE
+    # Of a part of a forest: the number of its first member.
+    first_member = 0
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        index: Tensor,
+        bins: PiecewiseLinear,
+        *,
+        gain: Tensor | None = None,
+        hidden: Sequence[int] = (128,),
+        dropout: float = 0.0,
+        kind: str = "classes",
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        members, subspaces, size = index.shape
+        self.kind, self.n_members = kind, members
+        # Of the whole forest, should this be a part of one.
+        self.all_members = members
+        self.bins = bins
+        self.register_buffer("index", index)
+        # How much each member counts, 1 on average: set from out-of-bag predictions, as is what
+        # divides the joint outputs.
+        self.register_buffer("shares", torch.ones(members))
+        self.register_buffer("temperature", torch.ones(()))
+        generator = torch.Generator().manual_seed(seed)
+
+        def uniform(*shape: int, fan_in: int | Tensor) -> nn.Parameter:
+            # torch's own initialisation of a Linear.
+            bound = 1 / torch.as_tensor(fan_in, dtype=torch.float32).sqrt()
+            return nn.Parameter((torch.rand(shape, generator=generator) * 2 - 1) * bound)
+
+        self.n_inputs = in_features + bins.n_bins + 1
+        if gain is None:
+            gain = torch.ones(members, self.n_inputs)
+        # By subspace, as the weights are.
+        self.register_buffer("gain", gain.gather(1, index.flatten(1)).view(index.shape))
+        blank = self.n_inputs - 1
+        read = (index != blank).sum(2).clamp(min=1).view(members, subspaces, 1, 1)
+        self.weight = uniform(members, subspaces, 1, size, fan_in=read)
+        self.norm = nn.BatchNorm1d(members * subspaces)
+        self.hidden, self.hidden_norms = nn.ParameterList(), nn.ModuleList()
+        width = subspaces
+        for units in hidden:
+            self.hidden.append(uniform(members, units, width, fan_in=width))
+            self.hidden_norms.append(nn.BatchNorm1d(members * units))
+            width = units
+        self.out_weight = uniform(members, out_features, width, fan_in=width)
+        self.out_bias = nn.Parameter(torch.zeros(members, out_features, 1))
+        self.drop = PooledDropout(dropout)
+
+    def members(self, x: Tensor) -> Tensor:
+        """Outputs of every member: (K, out_features, B)."""
+        return self.members_from(self.inputs(x))
+
+    def members_from(self, inputs: Tensor) -> Tensor:
+        """:meth:`members` from what :meth:`inputs` made of a row."""
+        batch = inputs.shape[0]
+        mapped = subspace_map(inputs, self.index, self.loud_weight())
+        h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
+        for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
+            h = torch.bmm(weight, self._by_member(h))[..., :batch]
+            h = self._activate(h.flatten(0, 1).contiguous(), norm)  # type: ignore[arg-type]
+        return torch.baddbmm(self.out_bias, self.out_weight, self._by_member(h))[..., :batch]
+
+    def loud_weight(self) -> Tensor:
+        """The subspaces' weights times how loud their inputs are read, (K, G, 1, F)."""
+        return self.weight * self.gain.unsqueeze(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.forward_from(self.inputs(x))
+
+    def forward_from(self, inputs: Tensor) -> Tensor:
+        """The members taken together, from what :meth:`inputs` made of a row."""
+        outputs = self.members_from(inputs)
+        return combine(outputs, self.kind, self.shares.unsqueeze(1)) / self.temperature
+
+    def _by_member(self, h: Tensor) -> Tensor:
+        """(K·C, B) activations as (K, C, B), B filled up with zeros to a multiple of 16.
+
+        Products on memory that does not begin at a multiple of 64 bytes may round differently: a
+        member's numbers would depend on how many stand before it.
+        """
+        by_member = h.view(self.n_members, -1, h.shape[1])
+        missing = -h.shape[1] % 16
+        return F.pad(by_member, (0, missing)) if missing else by_member
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """What subspaces read: the features, their bins, and a zero."""
+        parts = [x, self.bins(x)] if self.bins.n_bins else [x]
+        return torch.cat([*parts, x.new_zeros(x.shape[0], 1)], 1)
+
+    def _activate(self, h: Tensor, norm: nn.BatchNorm1d) -> Tensor:
+        """Normalise and cut off (C, B) activations, then drop some."""
+        if self.training and self.group.divides_rows:
+            h = normalise_together(h, norm, self.group.total)
+        elif self.training:
+            h = normalise(h.t(), None, norm, relu=True).t()
+        else:
+            # Feature by feature: torch's own would go across the memory.
+            scale, shift = affine(norm)
+            h = torch.addcmul(shift, h, scale).relu_()
+        activated: Tensor = self.drop(h)
+        return activated
+
+    def keep(self, members: Tensor) -> ForestNetwork:
+        """Copy with the members of these numbers only; itself if they are all.
+
+        Examples
+        --------
+        >>> index = torch.tensor([[[0, 1]], [[1, 2]], [[0, 2]]])
+        >>> forest = ForestNetwork(3, 4, index, PiecewiseLinear.between([]), dropout=0.1)
+        >>> forest.keep(torch.tensor([0, 2])).index.tolist()
+        [[[0, 1]], [[0, 2]]]
+        """
+        if len(members) == self.n_members:
+            return self
+        kept = ForestNetwork(
+            self.n_inputs - self.bins.n_bins - 1,
+            self.out_weight.shape[1],
+            self.index[members],
+            self.bins,
+            hidden=[len(weight[0]) for weight in self.hidden],
+            dropout=self.drop.p,
+            kind=self.kind,
+        ).to(self.index.device)
+        state = {}
+        for name, value in self.state_dict().items():
+            if name.startswith("bins.") or value.ndim == 0:
+                state[name] = value
+            else:
+                # Statistics of all members lie end to end.
+                by_member = value.unflatten(0, (self.n_members, -1))[members]
+                state[name] = by_member.flatten(0, 1)
+        kept.load_state_dict(state)
+        return kept.train(self.training)
+
+    def fold(self) -> FoldedForest:
+        """Copy for inference, with every normalisation folded into the product before it."""
+        return FoldedForest(self)
+
+
+class FoldedForest(nn.Module):
+    """A forest for inference: three products a member, no normalisation.
+
+    Made by :meth:`ForestNetwork.fold`. Gives the numbers of the forest in eval mode.
+
+    **Shape** as of :class:`ForestNetwork`.
+    """
+
+    index: Tensor
+    weight: Tensor
+    shift: Tensor
+    out_weight: Tensor
+    out_bias: Tensor
+    shares: Tensor
+    temperature: Tensor
+    first_member = 0
+
+    def __init__(self, forest: ForestNetwork) -> None:
+        super().__init__()
+        self.kind, self.n_members = forest.kind, forest.n_members
+        self.bins = forest.bins
+        self.register_buffer("shares", forest.shares.clone())
+        self.register_buffer("temperature", forest.temperature.clone())
+        with torch.no_grad():
+            self.n_inputs = n_inputs = forest.n_inputs
+            scale, shift = affine(forest.norm)
+            self.wide = n_inputs > DENSE_RATIO_FOREST * forest.index.shape[2]
+            self.register_buffer("shift", shift)
+            if self.wide:
+                members, subspaces, _, _ = forest.weight.shape
+                weight = forest.loud_weight() * scale.view(members, subspaces, 1, 1)
+                self.register_buffer("index", forest.index.clone())
+                self.register_buffer("weight", weight)
+            else:
+                matrix = dense_weight(forest.index, forest.loud_weight(), n_inputs).flatten(0, 1)
+                self.register_buffer("weight", matrix * scale)
+            self.n_hidden = len(forest.hidden)
+            for number, (weight, norm) in enumerate(
+                zip(forest.hidden, forest.hidden_norms, strict=True)
+            ):
+                scale, shift = affine(norm)  # type: ignore[arg-type]
+                members, units, _ = weight.shape
+                self.register_buffer(f"weight{number}", weight * scale.view(members, units, 1))
+                self.register_buffer(f"shift{number}", shift.view(members, units, 1))
+            self.register_buffer("out_weight", forest.out_weight.clone())
+            self.register_buffer("out_bias", forest.out_bias.clone())
+
+    def members(self, x: Tensor) -> Tensor:
+        """Outputs of every member: (K, out_features, B)."""
+        batch = x.shape[0]
+        inputs = ForestNetwork.inputs(self, x)  # type: ignore[arg-type]
+        if self.wide:
+            mapped = subspace_map(inputs, self.index, self.weight)
+            h = mapped.permute(1, 2, 0).reshape(-1, batch).add(self.shift)
+        else:
+            h = torch.addmm(self.shift, self.weight, inputs.t())
+        for number in range(self.n_hidden):
+            by_member = h.relu_().view(self.n_members, -1, batch)
+            weight, shift = getattr(self, f"weight{number}"), getattr(self, f"shift{number}")
+            h = torch.baddbmm(shift, weight, by_member)
+        by_member = h.relu_().view(self.n_members, -1, batch)
+        return torch.baddbmm(self.out_bias, self.out_weight, by_member)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return combine(self.members(x), self.kind, self.shares.unsqueeze(1)) / self.temperature
+
+
+def combine(outputs: Tensor, kind: str, weights: Tensor | None = None) -> Tensor:
+    """Take the outputs of members together, as outputs that mean the same.
+
+    The members' probabilities are averaged, and given as their logarithms (``"classes"``) or as
+    their log-odds (``"multilabel"``); numbers are averaged as they are.
+
+    **Shape** outputs ``(K, C, B)``, weights ``(K, B)`` or ``(K, 1)``, result ``(B, C)``.
+
+    Parameters
+    ----------
+    weights : how much each member counts for each row; equally by default.
+
+    Examples
+    --------
+    >>> outputs = torch.tensor([[[0.0], [0.0]], [[9.0], [-9.0]]])  # unsure, and sure of class 0
+    >>> combine(outputs, "classes").softmax(1)
+    tensor([[0.7500, 0.2500]])
+    """
+    if weights is None:
+        logs = torch.tensor(-math.log(len(outputs)))
+        shares = torch.tensor(1 / len(outputs))
+    else:
+        shares = (weights / weights.sum(0)).unsqueeze(1)
+        logs = shares.log()
+    if kind == "classes":
+        return (outputs.log_softmax(1) + logs).logsumexp(0).t()
+    if kind == "multilabel":
+        yes = (F.logsigmoid(outputs) + logs).logsumexp(0)
+        no = (F.logsigmoid(-outputs) + logs).logsumexp(0)
+        return (yes - no).t()
+    return (outputs * shares).sum(0).t()
+
+
+def affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+    """A normalisation in eval mode as a scale and a shift, (C, 1) each."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    return scale.unsqueeze(1), (norm.bias - norm.running_mean * scale).unsqueeze(1)

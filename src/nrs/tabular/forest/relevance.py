@@ -1,0 +1,146 @@
+"""How much each column tells of the target by itself, and how loud a forest reads it.
+
+A subspace is normalised as a whole, so its informative columns compete with the others in it: on
+a small table noise wins too often. Each member therefore reads a column the louder, the more of
+the target's variance the column explains alone on the rows that the member learns from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nrs.tabular.forest.bins import find_edges
+from nrs.tabular.rows.memory import Rows, spread_rows
+from nrs.tabular.targets import Target
+
+# A column is cut into so many cells at quantiles.
+CELLS = 16
+# Rows that relevance is read from; more change its second digit.
+MOST_ROWS = 10_000
+# Wider tables are read evenly: with so many columns the largest relevances are chance.
+MOST_COLUMNS = 2_000
+
+
+def column_gains(
+    rows: Rows,
+    columns: np.ndarray,
+    target: Target,
+    folds: np.ndarray,
+    n_folds: int,
+    least: float,
+) -> np.ndarray:
+    """Factor of each feature for members that do not see each fold.
+
+    The factor is the square root of the column's relevance (:func:`relevance`) relative to the
+    most relevant column's, and at least `least`. What chance alone may explain is added to both,
+    so that columns which tell nothing alone (as in parity) are read evenly. Features of one
+    column share it.
+
+    Parameters
+    ----------
+    columns : (d,) the column that each feature was made of.
+    folds : the fold of each row of the whole table.
+    least : 1 reads all columns evenly.
+
+    Returns
+    -------
+    ndarray (n_folds, d) of float32, at most 1.
+
+    Examples
+    --------
+    >>> from nrs.tabular.targets import ClassTarget
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(400, 2)).astype(np.float32)
+    >>> y = (x[:, 1] > 0).astype(np.int64)
+    >>> gains = column_gains(
+    ...     Rows(x, y), np.arange(2), ClassTarget(np.arange(2)), np.arange(400) % 2, 2, 0.1
+    ... )
+    >>> gains.shape, gains[:, 1].tolist(), bool((gains[:, 0] < 0.4).all())
+    ((2, 2), [1.0, 1.0], True)
+    """
+    d = len(columns)
+    names, number = np.unique(columns, return_inverse=True)
+    if rows.sparse or least >= 1 or len(names) > MOST_COLUMNS or len(names) == 1:
+        return np.ones((n_folds, d), dtype=np.float32)
+    chosen = rows.index[spread_rows(len(rows), min(MOST_ROWS, len(rows)))].numpy()
+    features = rows.features[chosen].numpy()
+    truth = _as_numbers(rows.targets[chosen].numpy(), target)
+    weights = np.ones(len(chosen)) if rows.weights is None else rows.weights[chosen].numpy()
+    found = np.zeros((n_folds, len(names)))
+    for place in range(len(names)):
+        own = features[:, number == place]
+        for cells in _cells(own):
+            explained = relevance(cells, truth, weights, folds[chosen], n_folds)
+            found[:, place] = np.maximum(found[:, place], explained)
+    found += np.sqrt(2 * CELLS) / len(chosen)
+    gains = np.sqrt(found / found.max(1, keepdims=True))
+    return np.maximum(gains, least)[:, number].astype(np.float32)
+
+
+def relevance(
+    cells: np.ndarray, truth: np.ndarray, weights: np.ndarray, folds: np.ndarray, n_folds: int
+) -> np.ndarray:
+    """Share of the target's variance that cells of a column explain, without each fold.
+
+    The adjusted R² of the means of the cells, not below 0; for classes it is that of their
+    indicators taken together, which is Goodman and Kruskal's tau.
+
+    Parameters
+    ----------
+    cells : (n,) the cell of each row, from 0.
+    truth : (n, outputs) numbers or indicators.
+    weights : (n,) how much each row counts.
+    folds : (n,) the fold of each row; with `n_folds` 1 all rows count.
+
+    Returns
+    -------
+    ndarray (n_folds,)
+
+    Examples
+    --------
+    >>> cells = np.array([0, 0, 1, 1] * 5)
+    >>> relevance(cells, cells[:, None] * 1.0, np.ones(20), np.zeros(20, dtype=int), 1)
+    array([1.])
+    """
+    n_cells = int(cells.max()) + 1
+    place = folds * n_cells + cells
+    size = n_folds * n_cells
+
+    def totals(values: np.ndarray) -> np.ndarray:
+        """Sums by cell without each fold, (n_folds, n_cells)."""
+        by_fold = np.bincount(place, values, size).reshape(n_folds, n_cells)
+        return by_fold.sum(0) - by_fold if n_folds > 1 else by_fold
+
+    count = totals(weights)
+    rows = count.sum(1)
+    used = (count > 0).sum(1)
+    between, overall = np.zeros(n_folds), np.zeros(n_folds)
+    for output in truth.T:
+        sums, squares = totals(weights * output), totals(weights * output**2).sum(1)
+        centre = sums.sum(1) ** 2 / np.maximum(rows, 1e-12)
+        between += (sums**2 / np.where(count > 0, count, 1)).sum(1) - centre
+        overall += squares - centre
+    explained = np.divide(between, overall, out=np.zeros(n_folds), where=overall > 1e-9 * rows)
+    # Cells explain something of anything: of noise as much as their number over that of the rows.
+    by_chance = (rows - 1) / np.maximum(rows - used, 1)
+    return np.clip(1 - (1 - explained) * by_chance, 0, 1)
+
+
+def _as_numbers(truth: np.ndarray, target: Target) -> np.ndarray:
+    if target.kind == "classes":
+        indicators: np.ndarray = truth[:, None] == np.arange(target.n_outputs)
+        return indicators.astype(np.float64)
+    return truth.reshape(len(truth), -1).astype(np.float64)
+
+
+def _cells(features: np.ndarray) -> list[np.ndarray]:
+    """The cells that rows fall into: the level of a category, or quantiles of each feature."""
+    if features.shape[1] > 1 and np.isin(features, (0, 1)).all():
+        return [np.where(features.any(1), features.argmax(1) + 1, 0)]
+    cut = []
+    for values in features.T:
+        edges = find_edges(values, CELLS)
+        # Few values are cells of their own.
+        inner = edges[1:-1] if len(edges) > CELLS else (edges[1:] + edges[:-1]) / 2
+        cut.append(np.searchsorted(inner, values, side="right"))
+    return cut

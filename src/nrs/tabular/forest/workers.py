@@ -1,0 +1,190 @@
+"""``n_workers``: processes on this machine that help one fit, without a launcher.
+
+The process that calls ``fit`` is the first of them: it keeps callbacks, progress and files. The
+others are started anew, so that a script needs no guard against being imported twice, and find
+their task in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from nrs.core.atomic import atomic_write
+from nrs.tabular.forest.worker_task import read_task, write_task
+from nrs.tabular.runtime import threads
+from nrs.training.checkpoint import CheckpointError
+from nrs.training.loop import DivergenceError
+from nrs.training.processes import Processes, joined
+
+# Errors that keep their type on the way from a worker.
+_KNOWN: dict[str, type[Exception]] = {
+    kind.__name__: kind for kind in (CheckpointError, DivergenceError, MemoryError, ValueError)
+}
+# Seconds that a failing process waits for the one that failed first to tell why.
+_GRACE = 5.0
+_START = "from nrs.tabular.forest.workers import main; main()"
+
+
+class WorkerError(RuntimeError):
+    """A worker process failed or died; the message is the worker's."""
+
+
+@contextlib.contextmanager
+def workers(model: Any, rows: Any, validation: Any, seed: int) -> Iterator[Processes]:
+    """Start ``model.n_workers - 1`` processes that train the model together with this one.
+
+    Parameters
+    ----------
+    model : a forest estimator whose encoder, target and recipe are learned.
+    rows, validation, seed : of its fit, see :meth:`TableEstimator._prepare`.
+
+    Raises
+    ------
+    WorkerError
+        If one of them fails, with what it said; a ValueError or DivergenceError as such.
+    """
+    with tempfile.TemporaryDirectory(prefix="nrs-workers-") as name:
+        folder = Path(name)
+        write_task(folder, model, rows, validation, seed)
+        started = [_start(folder, rank, model.n_workers) for rank in range(1, model.n_workers)]
+        try:
+            _wait_until_ready(folder, started)
+            with _group(folder, 0, model.n_workers, rows.device) as group:
+                yield group
+        except Exception as error:
+            told = _told(folder, started)
+            if told is not None:
+                raise told from error
+            raise
+        finally:
+            for process in started:
+                # The worker ends when its standard input does.
+                process.stdin.close()  # type: ignore[union-attr]
+                try:
+                    process.wait(_GRACE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+def main() -> None:
+    """What a worker does: its share of one fit."""
+    folder, rank, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        model, rows, validation, seed = read_task(folder)
+        (folder / f"ready-{rank}").touch()
+        with _group(folder, rank, size, rows.device), threads(model.n_jobs):
+            model._train(rows, validation, seed)
+    except Exception as error:
+        with atomic_write(folder / f"error-{rank}.json") as file:
+            kind = type(error).__name__
+            file.write(json.dumps({"kind": kind, "message": str(error) or kind}).encode())
+        os._exit(1)
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+def _start(folder: Path, rank: int, size: int) -> subprocess.Popen[bytes]:
+    import nrs
+
+    package = str(Path(nrs.__file__).resolve().parents[1])
+    path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+    with (folder / f"stderr-{rank}").open("wb") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-c", _START, str(folder), str(rank), str(size)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            env=os.environ | {"PYTHONPATH": path},
+        )
+
+
+def _wait_until_ready(folder: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    waiting = [folder / f"ready-{rank}" for rank in range(1, len(started) + 1)]
+    while not all(path.exists() for path in waiting):
+        if any(process.poll() is not None for process in started):
+            raise WorkerError("a worker ended before it began")
+        time.sleep(0.01)
+
+
+def _told(folder: Path, started: list[subprocess.Popen[bytes]]) -> Exception | None:
+    """The error of the worker that failed first, if one did."""
+    end = time.monotonic() + _GRACE
+    while time.monotonic() < end and all(process.poll() is None for process in started):
+        time.sleep(0.05)
+    for rank, process in enumerate(started, 1):
+        path = folder / f"error-{rank}.json"
+        if path.exists():
+            error = json.loads(path.read_text())
+            kind = _KNOWN.get(error["kind"])
+            # One that lost its peer only tells of another's failure.
+            if kind is not None:
+                return kind(error["message"])
+            if not _lost_a_peer(error["message"]):
+                return WorkerError(f"worker {rank}: {error['kind']}: {error['message']}")
+        elif process.poll() not in (None, 0):
+            last = (folder / f"stderr-{rank}").read_text(errors="replace").strip()[-2000:]
+            ending = f"was killed by signal {-process.returncode}"
+            if process.returncode > 0:
+                ending = f"ended with code {process.returncode}"
+            return WorkerError(
+                f"worker {rank} {ending}; there may be too little memory for "
+                f"n_workers={len(started) + 1}" + (f". It said: {last}" if last else "")
+            )
+    return None
+
+
+def _lost_a_peer(message: str) -> bool:
+    return "gloo" in message or "Connection" in message
+
+
+@contextlib.contextmanager
+def _group(folder: Path, rank: int, size: int, device: torch.device) -> Iterator[Processes]:
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    with _loopback():
+        dist.init_process_group(
+            backend,
+            store=dist.FileStore(str(folder / "store"), size),
+            rank=rank,
+            world_size=size,
+            timeout=timedelta(hours=24),
+        )
+    try:
+        with joined(Processes(rank, size, device)) as group:
+            yield group
+    finally:
+        dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _loopback() -> Iterator[None]:
+    """Within the block gloo talks within the machine, whatever its name resolves to."""
+    names = {name for _, name in socket.if_nameindex()} if hasattr(socket, "if_nameindex") else ()
+    local = next((name for name in ("lo", "lo0") if name in names), None)
+    if local is None or "GLOO_SOCKET_IFNAME" in os.environ:
+        yield
+        return
+    os.environ["GLOO_SOCKET_IFNAME"] = local
+    try:
+        yield
+    finally:
+        del os.environ["GLOO_SOCKET_IFNAME"]
