@@ -15,8 +15,8 @@ covtype, which is too large for this benchmark, and of three ranking sets with t
 classes; test scores of satimage, letter and a9a were seen on the way. The other sets were first
 looked at after it was frozen. Poker was one of them until TabM's 99 % there, beside 65 % of the
 forest, led to the reading of codes by levels (`nrs.tabular.forest.pilot`): it counts as a
-development set since, and the first trials of levels were judged on splits of all its rows, test rows among them.
-The ablation leaves one ingredient of the recipe out at a time, on development sets.
+development set since, and the first trials of levels were judged on splits of all its rows, test
+rows among them. The ablation leaves one ingredient of the recipe out at a time, on development sets.
 """
 
 from __future__ import annotations

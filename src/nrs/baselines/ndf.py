@@ -132,7 +132,7 @@ class _NeuralForestEstimator(TableEstimator):
         return LeafFittingBatches(rows, self.network_, self.recipe_)
 
     def _fold(self) -> None:
-        self._predictor = self.network_.eval().folded()
+        self.predictor_ = self.network_.eval().folded()
 
 
 class NDFClassifier(_NeuralForestEstimator, TableClassifier):

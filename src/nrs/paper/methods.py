@@ -51,7 +51,7 @@ class ExpansionClassifier(NRSClassifier):
 
     def _fold(self) -> None:
         # The stand-in has no folded form.
-        self._predictor = self.network_.eval()
+        self.predictor_ = self.network_.eval()
 
 
 def _scheme(letter: str) -> type[ExpansionClassifier]:

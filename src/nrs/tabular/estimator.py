@@ -586,7 +586,7 @@ class TableEstimator(BaseEstimator):
     def _fold(self) -> None:
         """Keep an inference copy, so that `predict` changes nothing in the estimator."""
         self.network_.eval()
-        self._predictor = fold(self.network_).requires_grad_(False)
+        self.predictor_ = fold(self.network_).requires_grad_(False)
 
     # Prediction.
 
@@ -620,7 +620,7 @@ class TableEstimator(BaseEstimator):
                 part = features[start : start + step]
                 x = torch.from_numpy(part.toarray() if sparse else part).to(device)
                 padding = -len(x) % PREDICT_ROWS
-                scores = self._predictor(functional.pad(x, (0, 0, 0, padding)))
+                scores = self.predictor_(functional.pad(x, (0, 0, 0, padding)))
                 outputs[start : start + step] = scores[: len(x)]
         return outputs
 

@@ -87,9 +87,9 @@ class TableEncoder(BaseEstimator):
     """
 
     kinds_: list[Kind]
-    _first: dict[int, int]
+    first: dict[int, int]
     _sparse: SparseScaler | None
-    _encoders: dict[int, CategoryEncoder | DateEncoder]
+    encoders: dict[int, CategoryEncoder | DateEncoder]
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class TableEncoder(BaseEstimator):
         self._check_parameters()
         self._begin(len(kinds), names)
         self.kinds_ = list(kinds)
-        self._encoders = dict(sorted(encoders.items()))
+        self.encoders = dict(sorted(encoders.items()))
         self._lay_out({index: (kinds[index], entry) for index, entry in numbers.items()})
         self._name_features()
         return self
@@ -173,11 +173,11 @@ class TableEncoder(BaseEstimator):
         """Forget what was learned before."""
         self.n_features_in_ = n_columns
         self.kinds_ = ["number"] * n_columns
-        self._names = None if names is None else list(names)
-        self._first = {}
+        self.names = None if names is None else list(names)
+        self.first = {}
         self._sparse = None
-        self._numbers = NumberBlock.of([])
-        self._encoders = {}
+        self.numbers = NumberBlock.of([])
+        self.encoders = {}
 
     def _fit_columns(self, table: Table, rows: np.ndarray | None, declared: frozenset[int]) -> None:
         learned: dict[int, tuple[Kind, tuple[float, ...]]] = {}
@@ -200,9 +200,9 @@ class TableEncoder(BaseEstimator):
                 column = Column(column.kind, column.values[rows], column.levels)
             self.kinds_[index] = column.kind
             if column.kind == "category":
-                self._encoders[index] = CategoryEncoder.fit(column, int(self.max_levels))
+                self.encoders[index] = CategoryEncoder.fit(column, int(self.max_levels))
             elif column.kind == "date":
-                self._encoders[index] = DateEncoder.fit(column)
+                self.encoders[index] = DateEncoder.fit(column)
             else:
                 values = column.values[:, None]
                 learn(column.kind, [index], self._matrix_moments(table, values, None, [0]))
@@ -230,9 +230,9 @@ class TableEncoder(BaseEstimator):
         entries = []
         at = 0
         for index in range(self.n_features_in_):
-            if index in self._encoders:
-                self._first[index] = at
-                at += len(self._encoders[index].features)
+            if index in self.encoders:
+                self.first[index] = at
+                at += len(self.encoders[index].features)
                 continue
             kind, (missing, seen, mean, std) = learned[index]
             self.kinds_[index] = kind
@@ -247,29 +247,29 @@ class TableEncoder(BaseEstimator):
                     (index, center, scale, fill, at if kept else -1, at + kept if shown else -1)
                 )
             at += kept + shown
-        self._numbers = NumberBlock.of(entries)
-        self._encoders = {i: e for i, e in self._encoders.items() if e.features}
+        self.numbers = NumberBlock.of(entries)
+        self.encoders = {i: e for i, e in self.encoders.items() if e.features}
 
     def _name_features(self) -> None:
         self.is_sparse_ = self._sparse is not None
-        source = self._names or [f"x{index}" for index in range(self.n_features_in_)]
-        if self._names is not None:
-            self.feature_names_in_ = np.array(self._names, dtype=object)
+        source = self.names or [f"x{index}" for index in range(self.n_features_in_)]
+        if self.names is not None:
+            self.feature_names_in_ = np.array(self.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         features: dict[int, tuple[int, str]] = {}
         if self._sparse is not None:
             features = {at: (i, source[i]) for at, i in enumerate(self._sparse.kept.tolist())}
-        block = self._numbers
+        block = self.numbers
         for index, value_at, missing_at in zip(
             block.source.tolist(), block.value_at.tolist(), block.missing_at.tolist(), strict=True
         ):
             features[value_at] = (index, source[index])
             features[missing_at] = (index, f"{source[index]} (missing)")
         features.pop(-1, None)
-        for index, encoder in self._encoders.items():
+        for index, encoder in self.encoders.items():
             for place, feature in enumerate(encoder.features):
-                features[self._first[index] + place] = (index, source[index] + feature)
+                features[self.first[index] + place] = (index, source[index] + feature)
         if not features:
             features = {0: (0, "constant")}
         ordered = [features[at] for at in range(len(features))]
@@ -299,13 +299,13 @@ class TableEncoder(BaseEstimator):
         """
         check_is_fitted(self, "n_features_out_")
         table = X if isinstance(X, Table) else read_table(X)
-        source = self._find_columns(table)
+        source = self.find_columns(table)
         if self._sparse is not None:
             return self._sparse.transform(table, source)
         out = np.zeros((table.n_rows, self.n_features_out_), dtype=np.float32)
         self._write_numbers(table, source, out)
-        for index, encoder in self._encoders.items():
-            first = self._first[index]
+        for index, encoder in self.encoders.items():
+            first = self.first[index]
             column = table.column(int(source[index]), self.kinds_[index])
             encoder.write(column, out[:, first : first + len(encoder.features)])
         return out
@@ -320,18 +320,18 @@ class TableEncoder(BaseEstimator):
         table = X if isinstance(X, Table) else read_table(X)
         return self.fit(table, rows).transform(table)
 
-    def _find_columns(self, table: Table) -> np.ndarray:
+    def find_columns(self, table: Table) -> np.ndarray:
         """Position in `table` of each training column."""
-        if self._names is not None and table.names is not None:
+        if self.names is not None and table.names is not None:
             known = {name: place for place, name in enumerate(table.names)}
-            absent = [name for name in self._names if name not in known]
-            extra = sorted(known.keys() - set(self._names))
+            absent = [name for name in self.names if name not in known]
+            extra = sorted(known.keys() - set(self.names))
             if absent or extra:
                 raise ValueError(
                     f"the table's columns differ from those in training: missing {absent}, "
                     f"unexpected {extra}"
                 )
-            return np.array([known[name] for name in self._names])
+            return np.array([known[name] for name in self.names])
         if table.n_columns != self.n_features_in_:
             raise ValueError(
                 f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
@@ -340,7 +340,7 @@ class TableEncoder(BaseEstimator):
         return np.arange(self.n_features_in_)
 
     def _write_numbers(self, table: Table, source: np.ndarray, out: np.ndarray) -> None:
-        block = self._numbers
+        block = self.numbers
         columns = source[block.source].tolist()
         kinds = {self.kinds_[index] for index in block.source.tolist()}
         whole: Any = table.matrix if table.sparse is None else table.sparse
@@ -377,12 +377,12 @@ class TableEncoder(BaseEstimator):
             "scale": self.scale,
             "max_levels": int(self.max_levels),
             "n_features_in": self.n_features_in_,
-            "names": self._names,
+            "names": self.names,
             "kinds": list(self.kinds_),
-            "numbers": self._numbers.to_state(),
+            "numbers": self.numbers.to_state(),
             "columns": [
-                {"index": index, "first": self._first[index], "state": encoder.to_state()}
-                for index, encoder in self._encoders.items()
+                {"index": index, "first": self.first[index], "state": encoder.to_state()}
+                for index, encoder in self.encoders.items()
             ],
             "sparse": None if self._sparse is None else self._sparse.to_state(),
         }
@@ -414,10 +414,10 @@ class TableEncoder(BaseEstimator):
         encoder = cls(declared or None, state["scale"], state["max_levels"])
         encoder.n_features_in_ = state["n_features_in"]
         encoder.kinds_ = kinds
-        encoder._names = state["names"]
-        encoder._numbers = NumberBlock.from_state(state["numbers"])
-        encoder._first = {entry["index"]: entry["first"] for entry in state["columns"]}
-        encoder._encoders = {
+        encoder.names = state["names"]
+        encoder.numbers = NumberBlock.from_state(state["numbers"])
+        encoder.first = {entry["index"]: entry["first"] for entry in state["columns"]}
+        encoder.encoders = {
             entry["index"]: (
                 DateEncoder if kinds[entry["index"]] == "date" else CategoryEncoder
             ).from_state(entry["state"])

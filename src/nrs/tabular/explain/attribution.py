@@ -120,7 +120,7 @@ def attribute(
     start = start.reshape(-1, x.shape[1])
     if len(start) != 1:
         raise ValueError(f"baseline must be a table of one row, however: {len(start)} rows")
-    network = copy.deepcopy(model._predictor).cpu().double()
+    network = copy.deepcopy(model.predictor_).cpu().double()
     targets = _targets(model, network, x, target)
     output = _explained(network, model.target_)
     with torch.no_grad():
@@ -154,12 +154,12 @@ def neutral_row(encoder: TableEncoder) -> np.ndarray:
     array([0. , 0.5])
     """
     row = np.zeros(encoder.n_features_out_)
-    block = encoder._numbers
+    block = encoder.numbers
     shown = block.value_at >= 0
     row[block.value_at[shown]] = block.fill[shown]
-    for index, learned in encoder._encoders.items():
+    for index, learned in encoder.encoders.items():
         if isinstance(learned, CategoryEncoder) and learned.binary:
-            row[encoder._first[index]] = 0.5
+            row[encoder.first[index]] = 0.5
     return row
 
 

@@ -70,20 +70,20 @@ class Inputs:
 
 def column_names(encoder: TableEncoder) -> list[str]:
     """Names of the source columns; ``x0``, ``x1``, … where they have none."""
-    return encoder._names or [f"x{index}" for index in range(encoder.n_features_in_)]
+    return encoder.names or [f"x{index}" for index in range(encoder.n_features_in_)]
 
 
 def original(encoder: TableEncoder, feature: int, value: float) -> str:
     """Write the value of an encoded feature in the units of the table, where it has them."""
-    block = encoder._numbers
+    block = encoder.numbers
     (place,) = np.nonzero(block.value_at == feature)
     if len(place):
         scale, center = block.scale[place[0]], block.center[place[0]]
         number = float(value * scale + center)
         # Scaled and back, 0 is a little off.
         return short(0.0 if abs(number) < 1e-6 * scale else number)
-    learned: Any = encoder._encoders.get(int(encoder.groups_[feature]))
-    first = encoder._first.get(int(encoder.groups_[feature]))
+    learned: Any = encoder.encoders.get(int(encoder.groups_[feature]))
+    first = encoder.first.get(int(encoder.groups_[feature]))
     if encoder.kinds_[int(encoder.groups_[feature])] == "date" and feature == first:
         start = datetime(1970, 1, 1, tzinfo=UTC)
         try:

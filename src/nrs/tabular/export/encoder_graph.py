@@ -58,8 +58,8 @@ def encode(graph: Graph, encoder: TableEncoder, inputs: Sequence[str], matrix: s
     """
     pieces: list[tuple[np.ndarray, str]] = []
     _numbers(graph, encoder, inputs, matrix, pieces)
-    for index, learned in encoder._encoders.items():
-        first = encoder._first[index]
+    for index, learned in encoder.encoders.items():
+        first = encoder.first[index]
         if isinstance(learned, CategoryEncoder):
             places = np.arange(first, first + len(learned.features))
             pieces.append((places, _category(graph, learned, inputs[index])))
@@ -84,7 +84,7 @@ def _numbers(
     matrix: str | None,
     pieces: list[tuple[np.ndarray, str]],
 ) -> None:
-    block = encoder._numbers
+    block = encoder.numbers
     if not len(block.source):
         return
     if matrix is not None:

@@ -115,6 +115,6 @@ def to_torch(model: Any, *, preprocessing: bool = False) -> TableModule:
                 f"texts, however: {others or ['a sparse matrix']}; encode rows with "
                 "model.encoder_.transform, or use to_onnx()"
             )
-        numbers = NumberModule(encoder._numbers, encoder.n_features_out_)
-    network = copy.deepcopy(model._predictor).cpu().requires_grad_(False)
+        numbers = NumberModule(encoder.numbers, encoder.n_features_out_)
+    network = copy.deepcopy(model.predictor_).cpu().requires_grad_(False)
     return TableModule(network, model.target_, numbers).eval()

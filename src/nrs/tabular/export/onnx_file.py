@@ -39,7 +39,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
         features = encode(graph, encoder, [], MATRIX)
     else:
         features = encode(graph, encoder, names, None)
-    outputs = network(graph, model._predictor, features)
+    outputs = network(graph, model.predictor_, features)
     ends = _outputs(graph, model.target_, outputs, names)
     content = _serialize(graph, encoder, model.target_, ends)
     with atomic_write(path) as file:
@@ -50,7 +50,7 @@ def input_names(encoder: TableEncoder) -> list[str]:
     """Names of a graph's inputs: those of the columns, ``x0``, ``x1``, … or ``X`` for all."""
     if _is_matrix(encoder):
         return [MATRIX]
-    return encoder._names or [f"x{index}" for index in range(encoder.n_features_in_)]
+    return encoder.names or [f"x{index}" for index in range(encoder.n_features_in_)]
 
 
 def onnx_inputs(model: Any, X: Any) -> dict[str, np.ndarray]:
@@ -81,7 +81,7 @@ def onnx_inputs(model: Any, X: Any) -> dict[str, np.ndarray]:
     encoder: TableEncoder = model.encoder_
     _refuse_sparse(encoder)
     table = model._read_table(X, reset=False)
-    source = encoder._find_columns(table)
+    source = encoder.find_columns(table)
     columns = []
     for index, kind in enumerate(encoder.kinds_):
         column = table.column(int(source[index]), kind)
@@ -120,7 +120,7 @@ def onnx_schema(model: Any) -> dict[str, Any]:
 
 
 def _schema(encoder: TableEncoder, target: Target) -> dict[str, Any]:
-    named = encoder._names or [f"x{index}" for index in range(encoder.n_features_in_)]
+    named = encoder.names or [f"x{index}" for index in range(encoder.n_features_in_)]
     columns = []
     for index, (name, kind) in enumerate(zip(named, encoder.kinds_, strict=True)):
         entry: dict[str, Any] = {"name": name, "kind": kind, "type": "double", "missing": "NaN"}
@@ -135,7 +135,7 @@ def _schema(encoder: TableEncoder, target: Target) -> dict[str, Any]:
 
 
 def _levels(encoder: TableEncoder, index: int) -> list[str]:
-    learned: Any = encoder._encoders.get(index)
+    learned: Any = encoder.encoders.get(index)
     return [] if learned is None else list(learned.levels)
 
 
@@ -145,7 +145,7 @@ def _label(label: Any) -> Any:
 
 def _is_matrix(encoder: TableEncoder) -> bool:
     """Whether the model was fitted to an array of numbers without names."""
-    return encoder._names is None and set(encoder.kinds_) <= {"number", "boolean"}
+    return encoder.names is None and set(encoder.kinds_) <= {"number", "boolean"}
 
 
 def _refuse_sparse(encoder: TableEncoder) -> None:

@@ -69,7 +69,7 @@ class ForestEstimator(TableEstimator):
     _pace: Pace | None = None
     _n_seen = 0
     _shape: dict[str, Any] | None = None
-    _predictor: Any
+    predictor_: Any
 
     def fit(
         self,
@@ -153,12 +153,12 @@ class ForestEstimator(TableEstimator):
                 f"preset={self.preset!r} gives a single network without members; use "
                 "preset='default'"
             )
-        predictor = self._predictor
+        predictor = self.predictor_
         try:
-            self._predictor = _EachMember(predictor)
+            self.predictor_ = _EachMember(predictor)
             flat = self._forward(features, predictor.n_members * self.target_.n_outputs)
         finally:
-            self._predictor = predictor
+            self.predictor_ = predictor
         return flat.view(len(flat), predictor.n_members, -1).transpose(0, 1)
 
     def _is_forest(self) -> bool:
@@ -340,7 +340,7 @@ class ForestEstimator(TableEstimator):
         assert isinstance(self.network_, ForestNetwork)
         folds, n_folds = torch.from_numpy(self._folds), self._n_folds()
         views = self._n_views()
-        outputs = shared_out_of_bag(self._predictor, rows, folds, n_folds, present(), views).cpu()
+        outputs = shared_out_of_bag(self.predictor_, rows, folds, n_folds, present(), views).cpu()
         truth = rows.targets[rows.index]
         weights = None if rows.weights is None else rows.weights[rows.index]
         shares = learn_shares(outputs, truth, self.target_, weights)
@@ -378,7 +378,7 @@ class ForestEstimator(TableEstimator):
             return super()._fold()
         self.network_.eval()
         assert isinstance(self.network_, ForestNetwork)
-        self._predictor = self.network_.fold().requires_grad_(False)
+        self.predictor_ = self.network_.fold().requires_grad_(False)
         return None
 
     def _extra_header(self) -> dict[str, Any]:

@@ -230,16 +230,16 @@ def encode_labels(batch: Any, target: ClassTarget | RegressionTarget) -> np.ndar
 def feature_quantiles(survey: Survey, encoder: TableEncoder) -> dict[int, np.ndarray]:
     """Quantiles of the features that are numbers or times, as the encoder gives them."""
     found = {}
-    block = encoder._numbers
+    block = encoder.numbers
     for index, center, scale, fill, at in zip(
         block.source.tolist(), block.center, block.scale, block.fill, block.value_at.tolist(),
         strict=True,
     ):  # fmt: skip
         if at >= 0 and index in survey.sketches:
             found[at] = _grid(survey, index, center, scale, fill)
-    for index, one in encoder._encoders.items():
+    for index, one in encoder.encoders.items():
         if isinstance(one, DateEncoder) and one.scale > 0:
-            found[encoder._first[index]] = _grid(survey, index, one.center, one.scale, 0.0)
+            found[encoder.first[index]] = _grid(survey, index, one.center, one.scale, 0.0)
     return found
 
 
