@@ -16,7 +16,8 @@ classes; test scores of satimage, letter and a9a were seen on the way. The other
 looked at after it was frozen. Poker was one of them until TabM's 99 % there, beside 65 % of the
 forest, led to the reading of codes by levels (`nrs.tabular.forest.pilot`): it counts as a
 development set since, and the first trials of levels were judged on splits of all its rows, test
-rows among them. The ablation leaves one ingredient of the recipe out at a time, on development sets.
+rows among them. The ablation leaves one ingredient of the recipe out at a time, on development
+sets.
 """
 
 from __future__ import annotations
