@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from nrs.baselines.ant_base import AdaptiveTreeEstimator
-from nrs.tabular.table_classifier import TableClassifier
-from nrs.tabular.table_regressor import TableRegressor
+from nrs.tabular.classifier import TableClassifier
+from nrs.tabular.regressor import TableRegressor
 
 
 class ANTClassifier(AdaptiveTreeEstimator, TableClassifier):

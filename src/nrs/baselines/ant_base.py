@@ -16,7 +16,7 @@ from nrs.baselines.ant_tree import AdaptiveTree, read_structure
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.importance import column_importances
 from nrs.tabular.rows.memory import Rows, ShuffledBatches
-from nrs.tabular.runtime import threads
+from nrs.tabular.run import threads
 from nrs.tabular.targets import ClassTarget
 from nrs.training import TrainSettings, train
 from nrs.training.weights import copy_weights, put_weights

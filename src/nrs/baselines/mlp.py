@@ -12,8 +12,8 @@ from typing import Any
 
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.table_classifier import TableClassifier
-from nrs.tabular.table_regressor import TableRegressor
+from nrs.tabular.classifier import TableClassifier
+from nrs.tabular.regressor import TableRegressor
 
 # The paper's MLP-D has "p = 0.8". In the dropout paper, which it cites, p is the part that is
 # kept; read as the argument of nn.Dropout, it is the part that is dropped, which would explain

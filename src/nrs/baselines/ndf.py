@@ -16,8 +16,8 @@ from nrs.baselines.forest import NeuralForest
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Batch, Rows, ShuffledBatches
-from nrs.tabular.table_classifier import TableClassifier
-from nrs.tabular.table_regressor import TableRegressor
+from nrs.tabular.classifier import TableClassifier
+from nrs.tabular.regressor import TableRegressor
 from nrs.tabular.targets import ClassTarget
 
 

@@ -16,7 +16,7 @@ from nrs.ranking.queries import Queries, group_queries, read_eval_set, slots
 from nrs.ranking.recipe import MOST_GRADE, are_grades, not_grades
 from nrs.ranking.umart import urank_gradients
 from nrs.tabular import TableEncoder
-from nrs.tabular.runtime import draw_seed
+from nrs.tabular.run import draw_seed
 from nrs.tabular.targets import labels_as_array
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nrs.ranking.queries import Queries, slots
 from nrs.tabular.rows.memory import Rows
-from nrs.tabular.runtime import checksum
+from nrs.tabular.rows.memory import checksum
 
 # Pairs of documents, queries × longest², of a batch of more than one query: 16 MB in float32.
 MOST_CELLS = 1 << 22

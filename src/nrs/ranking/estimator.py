@@ -36,7 +36,7 @@ from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.folds import MOST_FOLDS, count_folds, draw_folds
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.runtime import draw_seed, pick_device, threads
+from nrs.tabular.run import draw_seed, pick_device, threads
 from nrs.tabular.targets import labels_as_array, refuse_dates
 
 

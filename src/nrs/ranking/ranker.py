@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from nrs.ranking.estimator import QueryEstimator
 from nrs.ranking.metrics import Measurement, measure
 from nrs.ranking.queries import group_queries
-from nrs.tabular.runtime import threads
+from nrs.tabular.run import threads
 
 
 class NRSRanker(QueryEstimator):

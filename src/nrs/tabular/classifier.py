@@ -2,17 +2,119 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from nrs.tabular.encode.columns import missing_cells
+from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
-from nrs.tabular.open_model import OpenModel
-from nrs.tabular.table_classifier import TableClassifier
-from nrs.tabular.targets import ClassTarget
+from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
+from nrs.tabular.rows.memory import MemorySource
+from nrs.tabular.rows.table import TableSource
+from nrs.tabular.targets import Target, labels_as_array, weights_of_labels
 
 
-class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
+@parameters
+class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
+    """Common base of :class:`NRSClassifier` and of the networks it is compared with."""
+
+    _is_classifier = True
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The class labels, in the order of the columns of `predict_proba`."""
+        try:
+            return self.target_.classes
+        except AttributeError:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Take one pass over more rows, keeping what was learned.
+
+        The first call learns the encoding of the columns, later ones use it; so the first rows
+        should be typical ones. The optimizer's state is kept from call to call.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as of :meth:`fit`.
+        classes : array, optional
+            All labels that will ever come; at the first call only, where `y` may lack some. Not
+            needed where a row has several labels, whose columns show them all.
+        """
+        known = None if classes is None else _all_classes(classes)
+        return self._partial_fit(X, y, sample_weight, known)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the labels: (n_rows,), or a 0/1 array (n_rows, n_labels) for multi-label.
+
+        Parameters
+        ----------
+        X : a table with the columns of the fit.
+        """
+        check_is_fitted(self)
+        return self.target_.labels(self.outputs(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict probabilities: (n_rows, n_classes).
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+        """
+        check_is_fitted(self)
+        return self.target_.answer(self.outputs(X))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Predict logarithms of the probabilities."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The network's outputs; for two classes the log-odds of the second, (n_rows,).
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+        """
+        check_is_fitted(self)
+        return self.target_.decision(self.outputs(X).double().numpy())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _check_labels(self, y: Any) -> np.ndarray:
+        y = y if hasattr(y, "toarray") else labels_as_array(y)
+        if not hasattr(y, "toarray"):
+            _check_cells(y, "y")
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind == "multilabel-indicator":
+            several = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+            if not np.isin(several, (0, 1)).all():
+                raise ValueError(
+                    "y with several labels per row must hold 1 where a label applies, else 0; got "
+                    f"{np.unique(several).tolist()}. Pass y == {several.max()}."
+                )
+            return several
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return y
+
+    def _make_target(self, source: MemorySource | TableSource) -> Target:
+        return source.classification()
+
+    def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
+        if self.class_weight is None:
+            return None
+        return weights_of_labels(self.class_weight, labels)
+
+
+@parameters
+class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
     """Classify the rows of a raw table with a Neural Random Subspace network.
 
     Numbers, strings, categories, booleans, dates and missing values are taken as they are, from
@@ -23,34 +125,45 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
     ----------
     preset : {"default", "fast", "best", "single", "paper"}
         ``"default"`` is a forest: members trained side by side, each without one fold of the rows,
-        so that every row is judged by members that never saw it. These out-of-bag predictions
-        decide when to stop, calibrate the probabilities and give `oob_score_`; no row is lost to
-        a validation part. ``"fast"`` takes about an eighth of the time, ``"best"`` three times
-        as long. ``"single"`` is one network with a held-out tenth; ``"paper"`` the network and
+        so that each row is scored only by members that were not trained on it. These out-of-bag
+        predictions decide when to stop, calibrate the probabilities and give `oob_score_`; no row
+        is lost to a validation part. ``"fast"`` takes about an eighth of the time, ``"best"``
+        three times as long. ``"single"`` is one network with a held-out tenth; ``"paper"`` the network and
         protocol of the paper: a fixed number of epochs of Adam, the last one, on values as they
-        are. Every parameter whose default is None takes the preset's value, which the fitted
-        attribute of its name with a trailing underscore tells.
-    n_mul, n_per, n_h, layout : optional
-        Of the layer, see :class:`nrs.NRS`. A member of a forest has ``n_mul`` · d subspaces of
-        ``n_h``² columns. ``n_mul=0`` (a plain MLP), `n_per` and `layout` belong to a single
-        network, which they turn ``"default"`` into.
+        are. Every parameter whose default is None takes the preset's value; after a fit it is in
+        the attribute of that name with a trailing underscore, such as ``epochs_``.
+    n_mul : int, optional
+        Subspaces per feature: a member of a forest has ``n_mul`` · d subspaces. ``n_mul=0`` is a
+        plain MLP, a single network.
+    n_per : int, optional
+        Trees per subspace, see :class:`nrs.NRS`; makes the model a single network.
+    n_h : int, optional
+        Side of a subspace: it reads ``n_h``² columns.
+    layout : str, optional
+        How permuted features are laid out, see :class:`nrs.NRS`; makes the model a single network.
     hidden : int or sequence of int, optional
-        Widths of the fully connected layers after it.
+        Sizes of the hidden layers after the NRS layer.
     dropout : float, optional
         Probability of dropping a unit after each ReLU.
     scale : {"standard", "none"}, optional
         Whether numbers are standardised.
-    epochs, batch_size, lr, weight_decay : optional
-        Passes over the rows, rows of a step, learning rate and decay of Adam.
+    epochs : int, optional
+        Passes over the training rows.
+    batch_size : int, optional
+        Rows per optimizer step.
+    lr : float, optional
+        Peak learning rate.
+    weight_decay : float, optional
+        Weight decay of the optimizer.
     validation_fraction : float, optional
-        Part of the rows that is held out to choose the epoch; 0 trains on all rows to the end. A
-        forest does not use it.
+        Fraction of the rows held out to choose the epoch of a single network; 0 trains on all rows
+        to the end.
     patience : int, optional
         Epochs without improvement after which training stops.
     metric : str or callable, optional
         What is measured on the held-out rows: "default", "accuracy", "balanced_accuracy", "f1",
         "log_loss", "roc_auc", or a function ``metric(y_true, y_predicted)``, higher being better.
-        "balanced_accuracy" is not for several labels a row.
+        "balanced_accuracy" is not for several labels per row.
     time_limit : float, optional
         Seconds that a fit may take; it ends with the best weights found by then.
     class_weight : dict, "balanced" or None
@@ -77,8 +190,8 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
     callbacks : list of :class:`nrs.training.Callback`, optional
         Called at every epoch, to watch a fit or to end it.
     checkpoint : path, optional
-        Directory in which every epoch is saved: a fit that was killed and is started again with
-        the same arguments ends with the same bits.
+        Checkpoint folder; an interrupted fit that is started again with the same arguments resumes
+        from it and gives a bit-identical model.
 
     Attributes
     ----------
@@ -86,19 +199,18 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
         The labels, in the order of the probabilities.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     history_ : :class:`nrs.training.History`
-        A table of losses and metrics by epoch (of a forest by round of several epochs, after which
-        out-of-bag rows are judged).
+        Losses and metrics by epoch (of a forest by round of several epochs, after which out-of-bag
+        rows are scored).
     oob_score_ : float
         Accuracy on out-of-bag rows; of a forest.
     oob_decision_function_ : ndarray (n_rows, n_classes)
-        Out-of-bag probabilities; of a forest. They are not saved: a loaded model has `oob_score_`
-        alone.
+        Out-of-bag probabilities; of a forest. Not saved: a loaded model has `oob_score_` only.
     oob_rows_ : ndarray of int64
         Which rows of a :class:`nrs.Table` these are: file · 2⁴⁰ + row.
     data_wait_ : float
-        Part of the training time that was spent waiting for the data of a :class:`nrs.Table`.
+        Share of the training time spent waiting for the data of a :class:`nrs.Table`.
     feature_importances_ : ndarray (n_columns,)
-        How far the outputs move with each column; the shares sum to one.
+        Average change in the outputs for a typical change in each column; they sum to one.
     network_, encoder_, recipe_ : the trained module, the learned encoding, all settings used.
 
     Examples
@@ -112,86 +224,38 @@ class NRSClassifier(TableClassifier, OpenModel, ForestEstimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        preset: str = "default",
-        n_mul: int | None = None,
-        n_per: int | None = None,
-        n_h: int | None = None,
-        layout: str | None = None,
-        hidden: Any = None,
-        dropout: float | None = None,
-        scale: str | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        validation_fraction: float | None = None,
-        patience: int | None = None,
-        metric: Any = None,
-        time_limit: float | None = None,
-        class_weight: Any = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        n_workers: int = 1,
-        divide: str = "auto",
-        device: str = "auto",
-        precision: str = "float32",
-        verbose: int = 1,
-        callbacks: Any = None,
-        checkpoint: Any = None,
-    ) -> None:
-        super().__init__(
-            preset=preset,
-            n_mul=n_mul,
-            n_per=n_per,
-            n_h=n_h,
-            layout=layout,
-            hidden=hidden,
-            dropout=dropout,
-            scale=scale,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-            weight_decay=weight_decay,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            metric=metric,
-            time_limit=time_limit,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            n_workers=n_workers,
-            divide=divide,
-            device=device,
-            precision=precision,
-            verbose=verbose,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            class_weight=class_weight,
-        )
-
     def predict_entropy(self, X: Any) -> np.ndarray:
-        """Tell how unsure the forest is of each row: the entropy of its probabilities, (n_rows,).
+        """Uncertainty of the forest about each row: the entropy of its probabilities, (n_rows,).
 
         Between 0 (sure) and 1 (all classes equally likely); of labels that may hold at once the
-        mean of each one's.
+        mean over the labels.
 
         Parameters
         ----------
         X : a table as :meth:`predict` takes it.
         """
-        p = np.clip(self.predict_proba(X), np.finfo(np.float64).tiny, 1)
-        if isinstance(self.target_, ClassTarget):
-            entropy: np.ndarray = -(p * np.log(p)).sum(1) / np.log(max(2, p.shape[1]))
-            return entropy
-        q = np.clip(1 - p, np.finfo(np.float64).tiny, 1)
-        each: np.ndarray = -(p * np.log2(p) + q * np.log2(q)).mean(1)
-        return each
+        return self.target_.entropy(self.predict_proba(X))
 
-    def _oob_score(self, outputs: Any, truth: Any) -> float:
-        if isinstance(self.target_, ClassTarget):
-            return float((outputs.argmax(1) == truth).double().mean())
-        return float(((outputs > 0) == (truth > 0.5)).all(1).double().mean())
+
+def _all_classes(classes: Any) -> np.ndarray:
+    """The labels that a user lists, in any collection."""
+    ordered = list(classes) if isinstance(classes, (set, frozenset)) else classes
+    found = labels_as_array(ordered)
+    if found.ndim != 1 or missing_cells(found).any():
+        raise ValueError(f"classes must list all labels, none of them missing; got {classes!r}")
+    _check_cells(found, "classes")
+    return found
+
+
+def _check_cells(labels: np.ndarray, name: str) -> None:
+    """Refuse labels that are missing, or that have no order among each other."""
+    if missing_cells(labels).any():
+        raise ValueError(f"Input {name} contains NaN or None; every row needs a label")
+    if labels.dtype.kind != "O" or not labels.size:
+        return
+    types = sorted({type(label).__name__ for label in labels.flat})
+    if types != ["str"]:
+        raise ValueError(
+            f"{name} must hold strings, numbers or booleans, not several of these; got "
+            f"{', '.join(types)}. Turn the labels into strings."
+        )

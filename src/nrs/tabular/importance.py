@@ -12,15 +12,15 @@ from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.rows.memory import Rows, forward_rows, spread_rows
 
 # Rows that the mean is taken over; more change the third digit.
-MOST_ROWS = 1024
+MAX_ROWS = 1024
 # With more outputs than this, random combinations of them stand for all.
-MOST_OUTPUTS = 8
+MAX_OUTPUTS = 8
 # Rows times bins that are looked at together.
 BLOCK_CELLS = 1 << 20
 
 
 def column_importances(
-    network: nn.Module, rows: Rows, encoder: TableEncoder, most_rows: int = MOST_ROWS
+    network: nn.Module, rows: Rows, encoder: TableEncoder, max_rows: int = MAX_ROWS
 ) -> np.ndarray:
     """Share of each source column in how strongly the outputs respond to the input.
 
@@ -31,7 +31,7 @@ def column_importances(
     -------
     ndarray (n_columns,), non-negative, summing to one.
     """
-    few = max(2, min(most_rows, forward_rows(encoder.n_features_out_), len(rows)))
+    few = max(2, min(max_rows, forward_rows(encoder.n_features_out_), len(rows)))
     x, _, _ = rows.take(rows.index[spread_rows(len(rows), few)])
     by_column = np.zeros(encoder.n_features_in_)
     np.add.at(by_column, encoder.groups_, response(network, x).double().cpu().numpy())
@@ -41,11 +41,11 @@ def column_importances(
 
 def passes(n_outputs: int) -> int:
     """Forward passes that take as long as :func:`response`: one, and two for each way back."""
-    return 1 + 2 * min(n_outputs, MOST_OUTPUTS)
+    return 1 + 2 * min(n_outputs, MAX_OUTPUTS)
 
 
 def response(network: nn.Module, x: Tensor) -> Tensor:
-    """How far the outputs move when each feature moves as much as it usually does.
+    """Average change of the outputs for a typical change of each feature.
 
     That is the norm of the gradient of the outputs with respect to a feature, averaged over rows,
     times the feature's standard deviation. A feature that a forest reads in bins moves them all at
@@ -85,12 +85,10 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
         if outputs.shape[1] > 1:
             outputs = outputs - outputs.mean(1, keepdim=True)
         directions = torch.eye(outputs.shape[1])
-        if len(directions) > MOST_OUTPUTS:
+        if len(directions) > MAX_OUTPUTS:
             signs = torch.Generator().manual_seed(0)
-            directions = (
-                torch.randint(2, (MOST_OUTPUTS, len(directions)), generator=signs) * 2.0 - 1
-            )
-            directions /= MOST_OUTPUTS**0.5
+            directions = torch.randint(2, (MAX_OUTPUTS, len(directions)), generator=signs) * 2.0 - 1
+            directions /= MAX_OUTPUTS**0.5
         squares = torch.zeros_like(x)
         for direction in directions.to(x):
             (gradient,) = torch.autograd.grad(

@@ -3,132 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from sklearn import metrics as sk
 from torch import Tensor
 
-from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget, Target
+if TYPE_CHECKING:
+    from nrs.tabular.targets import Target
 
-# name: (function, what it reads, sign that makes higher better)
-_CLASSIFICATION: dict[str, tuple[Callable[..., float], str, int]] = {
-    "accuracy": (sk.accuracy_score, "labels", 1),
-    "balanced_accuracy": (sk.balanced_accuracy_score, "labels", 1),
-    "f1": (lambda y, p: sk.f1_score(y, p, average="macro", zero_division=0), "labels", 1),
-    "log_loss": (sk.log_loss, "probabilities", -1),
-    # Label by label, see _roc_auc.
-    "roc_auc": (sk.roc_auc_score, "probabilities", 1),
-}
-_REGRESSION: dict[str, tuple[Callable[..., float], str, int]] = {
-    "r2": (sk.r2_score, "labels", 1),
-    "rmse": (sk.root_mean_squared_error, "labels", -1),
-    "mae": (sk.mean_absolute_error, "labels", -1),
-}
+Measure = Callable[["Target", Tensor, Tensor], float]
 
 
-class Evaluation:
-    """Measure outputs against targets: a loss, an easily read metric, and the deciding score.
+class Metric(NamedTuple):
+    """A function of a target, encoded truths and outputs; `sign` is 1 where higher is better."""
 
-    ``"default"`` decides by accuracy − 0.1 · log-loss for classes (accuracy alone is too coarse
-    on few rows, log-loss alone stops before accuracy peaks) and by the loss otherwise. A function
-    is called as ``metric(y_true, y_predicted)`` on labels or values; higher is better.
-
-    Examples
-    --------
-    >>> target = ClassTarget(np.array(["no", "yes"]))
-    >>> evaluation = Evaluation("accuracy", target)
-    >>> outputs = torch.tensor([[0.0, 9.0], [0.0, 9.0]])
-    >>> evaluation(outputs, torch.tensor([1, 0]))["score"]
-    0.5
-    """
-
-    def __init__(self, metric: str | Callable[..., float], target: Target) -> None:
-        known = _REGRESSION if isinstance(target, RegressionTarget) else _CLASSIFICATION
-        labels = ""
-        if isinstance(target, MultilabelTarget):
-            # Of several labels a row there is no one recall of a class.
-            known = {name: one for name, one in known.items() if name != "balanced_accuracy"}
-            labels = " where a row has several labels"
-        if metric != "default" and not callable(metric) and metric not in known:
-            raise ValueError(
-                f"metric must be a function or one of {('default', *known)}{labels}, however: "
-                f"metric={metric!r}"
-            )
-        self.metric, self.target = metric, target
-        self._known = known
-
-    def __call__(
-        self, outputs: Tensor, y: Tensor, weights: Tensor | None = None
-    ) -> dict[str, float]:
-        measured = {"val_loss": float(self.target.loss(outputs, y, weights))}
-        if isinstance(self.target, ClassTarget):
-            measured["val_accuracy"] = float((outputs.argmax(1) == y).float().mean())
-        if self.metric == "default":
-            measured["score"] = self._default(measured, outputs, y, weights)
-        else:
-            name, value, sign = self._chosen(outputs, y)
-            measured[f"val_{name}"] = value
-            measured["score"] = sign * value
-        return measured
-
-    def _default(
-        self, measured: dict[str, float], outputs: Tensor, y: Tensor, weights: Tensor | None
-    ) -> float:
-        if not isinstance(self.target, ClassTarget):
-            return -measured["val_loss"]
-        accuracy = measured["val_accuracy"]
-        if weights is not None:
-            # Rows that weigh nothing should not decide either.
-            right = (outputs.argmax(1) == y).double() * weights
-            accuracy = float(right.sum() / weights.sum().clamp_min(1e-30))
-        return accuracy - 0.1 * measured["val_loss"]
-
-    def _chosen(self, outputs: Tensor, y: Tensor) -> tuple[str, float, int]:
-        truth = self._truth(y)
-        if callable(self.metric):
-            name = getattr(self.metric, "__name__", "metric")
-            return name, float(self.metric(truth, self.target.labels(outputs))), 1
-        function, reads, sign = self._known[self.metric]
-        if reads == "labels":
-            return self.metric, float(function(truth, self.target.labels(outputs))), sign
-        if isinstance(self.target, RegressionTarget):
-            raise AssertionError("metrics of numbers read values")
-        predicted = self.target.probabilities(outputs)
-        one_of = isinstance(self.target, ClassTarget)
-        if self.metric == "roc_auc":
-            applies = truth[:, None] == self.target.classes if one_of else truth == 1
-            return self.metric, _roc_auc(applies, predicted, one_of=one_of), sign
-        if not one_of:
-            # scikit-learn's log-loss has no multi-label form: mean over labels of the binary one.
-            clipped = np.clip(predicted, 1e-15, 1 - 1e-15)
-            loss = F.binary_cross_entropy(torch.from_numpy(clipped), torch.from_numpy(truth * 1.0))
-            return self.metric, float(loss), sign
-        if len(self.target.classes) == 1:
-            # Nor one of a single class, which is certain.
-            return self.metric, 0.0, sign
-        return self.metric, float(function(truth, predicted, labels=self.target.classes)), sign
-
-    def _truth(self, y: Tensor) -> np.ndarray:
-        if isinstance(self.target, ClassTarget):
-            truth: np.ndarray = self.target.classes[y.cpu().numpy()]
-            return truth
-        if isinstance(self.target, MultilabelTarget):
-            return y.cpu().numpy().astype(int)
-        return self.target.labels(y)
+    measure: Measure
+    sign: int = 1
 
 
-def _roc_auc(applies: np.ndarray, predicted: np.ndarray, *, one_of: bool) -> float:
-    """Mean over labels of the area under each one's curve, of those that have one.
+def of_labels(function: Callable[[np.ndarray, np.ndarray], float]) -> Measure:
+    """A metric of true and predicted labels or numbers, in the user's own values."""
+    return lambda target, y, outputs: float(function(target.truth(y), target.labels(outputs)))
+
+
+def macro_f1(truth: np.ndarray, predicted: np.ndarray) -> float:
+    """F1 score of each class, averaged."""
+    return float(sk.f1_score(truth, predicted, average="macro", zero_division=0))
+
+
+def class_log_loss(target: Target, y: Tensor, outputs: Tensor) -> float:
+    """Log-loss of classes; that of a single class, which is certain, is 0."""
+    if target.n_outputs == 1:
+        return 0.0
+    labels = np.arange(target.n_outputs)
+    return float(sk.log_loss(y.cpu().numpy(), target.answer(outputs), labels=labels))
+
+
+def label_log_loss(target: Target, y: Tensor, outputs: Tensor) -> float:
+    """Mean over labels of the binary log-loss: scikit-learn's has no multi-label form."""
+    truth, p = y.cpu().numpy(), np.clip(target.answer(outputs), 1e-15, 1 - 1e-15)
+    return float(-(truth * np.log(p) + (1 - truth) * np.log(1 - p)).mean())
+
+
+def class_roc_auc(target: Target, y: Tensor, outputs: Tensor) -> float:
+    """Area under the ROC curve of the second class, or the mean over several classes."""
+    applies, chances = (
+        y.cpu().numpy()[:, None] == np.arange(target.n_outputs),
+        target.answer(outputs),
+    )
+    second = slice(1 if target.n_outputs == 2 else 0, None)
+    return mean_roc_auc(applies[:, second], chances[:, second])
+
+
+def label_roc_auc(target: Target, y: Tensor, outputs: Tensor) -> float:
+    """Mean over labels of the area under each one's ROC curve."""
+    return mean_roc_auc(y.cpu().numpy() > 0.5, target.answer(outputs))
+
+
+def mean_roc_auc(applies: np.ndarray, predicted: np.ndarray) -> float:
+    """Mean area under the ROC curve, over the labels that have one.
 
     A curve needs rows with and rows without the label: a rare class may be in none of the held-out
     rows. Without any curve all epochs would be alike, and the first be taken for the best.
 
-    **Shape** applies and predicted ``(n, labels)``.
+    **Shape** both ``(n, labels)``.
     """
-    if one_of and applies.shape[1] == 2:
-        applies, predicted = applies[:, 1:], predicted[:, 1:]
     areas = [
         sk.roc_auc_score(label, chances)
         for label, chances in zip(applies.T, predicted.T, strict=True)
@@ -136,7 +76,72 @@ def _roc_auc(applies: np.ndarray, predicted: np.ndarray, *, one_of: bool) -> flo
     ]
     if not areas:
         raise ValueError(
-            "metric='roc_auc' needs rows of at least two classes to judge by, however: there is "
-            "one; use another metric, or give an eval_set of several"
+            "metric='roc_auc' needs rows of at least two classes to score; all held-out rows have "
+            "one. Use another metric, or give an eval_set with several classes."
         )
     return float(np.mean(areas))
+
+
+CLASS_METRICS: dict[str, Metric] = {
+    "accuracy": Metric(of_labels(sk.accuracy_score)),
+    "balanced_accuracy": Metric(of_labels(sk.balanced_accuracy_score)),
+    "f1": Metric(of_labels(macro_f1)),
+    "log_loss": Metric(class_log_loss, -1),
+    "roc_auc": Metric(class_roc_auc),
+}
+# There is no one recall of a class where a row has several labels.
+LABEL_METRICS: dict[str, Metric] = {
+    "accuracy": CLASS_METRICS["accuracy"],
+    "f1": CLASS_METRICS["f1"],
+    "log_loss": Metric(label_log_loss, -1),
+    "roc_auc": Metric(label_roc_auc),
+}
+NUMBER_METRICS: dict[str, Metric] = {
+    "r2": Metric(of_labels(sk.r2_score)),
+    "rmse": Metric(of_labels(sk.root_mean_squared_error), -1),
+    "mae": Metric(of_labels(sk.mean_absolute_error), -1),
+}
+
+
+class Evaluation:
+    """Measure outputs against targets: a loss, an easily read metric, and the deciding score.
+
+    ``"default"`` is the target's own: accuracy − 0.1 · log-loss for classes (accuracy alone is too
+    coarse on few rows, log-loss alone stops before accuracy peaks) and the loss otherwise. A
+    function is called as ``metric(y_true, y_predicted)`` on labels or values; higher is better.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from nrs.tabular.targets import ClassTarget
+    >>> evaluation = Evaluation("accuracy", ClassTarget(np.array(["no", "yes"])))
+    >>> outputs = torch.tensor([[0.0, 9.0], [0.0, 9.0]])
+    >>> evaluation(outputs, torch.tensor([1, 0]))["score"]
+    0.5
+    """
+
+    def __init__(self, metric: str | Callable[..., float], target: Target) -> None:
+        known = target.metrics
+        if metric != "default" and not callable(metric) and metric not in known:
+            raise ValueError(
+                f"metric must be a function or one of {('default', *known)} for {target.nouns}; "
+                f"got {metric!r}"
+            )
+        self.metric, self.target = metric, target
+
+    def __call__(
+        self, outputs: Tensor, y: Tensor, weights: Tensor | None = None
+    ) -> dict[str, float]:
+        measured = {"val_loss": float(self.target.loss(outputs, y, weights))}
+        score = self.target.default_score(measured, outputs, y, weights)
+        if self.metric == "default":
+            return measured | {"score": score}
+        if callable(self.metric):
+            name, metric = (
+                getattr(self.metric, "__name__", "metric"),
+                Metric(of_labels(self.metric)),
+            )
+        else:
+            name, metric = self.metric, self.target.metrics[self.metric]
+        value = metric.measure(self.target, y, outputs)
+        return measured | {f"val_{name}": value, "score": metric.sign * value}

@@ -1,12 +1,101 @@
-"""Constructor arguments of an estimator as JSON values, and back."""
+"""The constructor's arguments, each declared once, and as JSON values in a model file.
+
+A class takes the groups that apply to it; the documentation is that of
+:class:`nrs.NRSClassifier`. Every argument whose default is None takes the preset's value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, dataclass_transform
 
 import numpy as np
 
+from nrs.training import Callback
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def parameters(cls: type) -> Any:
+    """Make fields of a class its constructor's keyword arguments, as scikit-learn wants them."""
+    return dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+
+@parameters
+class RunParameters:
+    """Where and how one fit runs: these are not part of a model file."""
+
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    device: str = "auto"
+    verbose: int = 1
+    callbacks: Sequence[Callback] | None = None
+
+
+@parameters
+class CheckpointParameters:
+    """Where a fit leaves checkpoints."""
+
+    checkpoint: str | os.PathLike[str] | None = None
+
+
+@parameters
+class TrainParameters(RunParameters):
+    """How a network is trained on a table."""
+
+    preset: str = "default"
+    scale: str | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    lr: float | None = None
+    weight_decay: float | None = None
+    validation_fraction: float | None = None
+    patience: int | None = None
+    metric: str | Callable[..., float] | None = None
+    categorical_features: Sequence[Any] | np.ndarray | str | None = None
+
+
+@parameters
+class HeadParameters:
+    """The fully connected layers."""
+
+    hidden: int | Sequence[int] | None = None
+    dropout: float | None = None
+
+
+@parameters
+class LayerParameters:
+    """The NRS layer."""
+
+    n_mul: int | None = None
+    n_per: int | None = None
+    n_h: int | None = None
+    layout: str | None = None
+    time_limit: float | None = None
+
+
+@parameters
+class WorkerParameters:
+    """Processes that train a forest together."""
+
+    n_workers: int = 1
+    divide: str = "auto"
+    precision: str = "float32"
+
+
+@parameters
+class ClassWeight:
+    """How much each class counts."""
+
+    class_weight: Mapping[Any, float] | str | None = None
+
+
+# Arguments that belong to one process, not to the model.
+NOT_SAVED = (
+    "callbacks", "checkpoint", "verbose", "device", "n_jobs", "n_workers", "divide", "precision",
+    "random_state",
+)  # fmt: skip
 # Under this name stand the entries of a mapping whose keys JSON would turn into strings.
 _PAIRS = "pairs"
 

@@ -2,22 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_array, check_is_fitted
 
+from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
-from nrs.tabular.forest.folds import LEAST_ROWS
-from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.open_model import OpenModel
-from nrs.tabular.table_regressor import TableRegressor
-from nrs.tabular.targets import RegressionTarget
+from nrs.tabular.forest.folds import MIN_ROWS
+from nrs.tabular.parameters import CheckpointParameters, parameters
+from nrs.tabular.rows.memory import MemorySource
+from nrs.tabular.rows.table import TableSource
+from nrs.tabular.targets import Target, labels_as_array, refuse_dates
 
 
-class NRSRegressor(TableRegressor, OpenModel, ForestEstimator):
+@parameters
+class TableRegressor(RegressorMixin, TableEstimator):
+    """Common base of :class:`NRSRegressor` and of the networks it is compared with."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the targets: (n_rows,), or (n_rows, n_outputs) if `y` had two dimensions."""
+        check_is_fitted(self)
+        return self.target_.answer(self.outputs(X))
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take one pass over more rows, keeping what was learned.
+
+        The first call learns the encoding of the columns and the scale of the targets, later ones
+        use them; so the first rows should be typical ones.
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _check_labels(self, y: Any) -> np.ndarray:
+        y = labels_as_array(y)
+        refuse_dates(y)
+        if y.dtype.kind == "c":
+            raise ValueError("Complex data not supported: y must hold real numbers")
+        if y.dtype.kind == "U":
+            try:
+                y = y.astype(np.float64)
+            except ValueError:
+                raise ValueError(
+                    f"y must hold numbers; got {y.flat[:3].tolist()}. For classes use NRSClassifier."
+                ) from None
+        checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        return checked
+
+    def _make_target(self, source: MemorySource | TableSource) -> Target:
+        return source.regression()
+
+
+@parameters
+class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
     """Predict one or several numbers from the rows of a raw table.
 
     Input, parameters and attributes are those of :class:`nrs.NRSClassifier`, but for
@@ -49,14 +92,11 @@ class NRSRegressor(TableRegressor, OpenModel, ForestEstimator):
         if not return_std:
             return super().predict(X)
         members, joint = self.member_outputs(X), super().predict(X)
-        assert isinstance(self.network_, ForestNetwork)
-        assert isinstance(self.target_, RegressionTarget)
         # Members count in the spread as much as they do in the prediction.
-        shares = self.network_.shares.double().cpu().numpy()
+        weights = self.network_.shares.double().cpu().numpy()
         # In units of the target, whose squares stay within float64.
-        unit = np.where(self.target_.std > 0, self.target_.std, 1.0)
-        unit = unit[0] if self.target_.single else unit
-        variance = np.average(np.square((members - joint) / unit), axis=0, weights=shares)
+        unit = self.target_.scale[0] if self.target_.single else self.target_.scale
+        variance = np.average(np.square((members - joint) / unit), axis=0, weights=weights)
         return joint, np.sqrt(variance) * unit
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -83,21 +123,13 @@ class NRSRegressor(TableRegressor, OpenModel, ForestEstimator):
         """
         check_is_fitted(self)
         if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, however: level={level!r}")
+            raise ValueError(f"level must be between 0 and 1; got {level!r}")
         if getattr(self, "_residuals", None) is None:
-            found, advice = "a single network", "use preset='default'"
-            if self._is_forest():
-                found, advice = "fewer rows, or partial_fit after it", "fit to more rows at once"
             raise ValueError(
-                "intervals need out-of-bag predictions, which only a forest fitted by fit() to at "
-                f"least {LEAST_ROWS} rows has, however: {found}; {advice}"
+                "intervals need out-of-bag predictions: a forest (preset='default') fitted by fit() "
+                f"to at least {MIN_ROWS} rows, without partial_fit after it"
             )
         place = round(level * (len(self._residuals) - 1))
         reach = torch.from_numpy(self._residuals[place]).float()
-        outputs = self._outputs(X)
-        return self.target_.labels(outputs - reach), self.target_.labels(outputs + reach)
-
-    def _oob_score(self, outputs: Any, truth: Any) -> float:
-        assert isinstance(self.target_, RegressionTarget)
-        # A constant output is predicted as its mean, 0 here, whatever the network says.
-        return float(r2_score(truth.numpy(), outputs.numpy() * (self.target_.std > 0)))
+        outputs = self.outputs(X)
+        return self.target_.answer(outputs - reach), self.target_.answer(outputs + reach)

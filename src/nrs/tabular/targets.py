@@ -1,22 +1,179 @@
-"""What is predicted: how labels become numbers, the loss on them, and the way back."""
+"""What is predicted: how labels become numbers, the loss on them, and the way back.
+
+A new loss is one class: a subclass of :class:`Target`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.metrics import r2_score
 from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor
 
 from nrs.tabular.encode.column_encoders import LIMIT, moments
+from nrs.tabular.encode.table import Table
+from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS, NUMBER_METRICS, Metric
+
+Combine = Callable[[Tensor, "Tensor | None"], Tensor]
 
 
-class ClassTarget:
-    """One of several classes: cross-entropy on one output a class."""
+def mean_values(outputs: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Average the outputs of members as they are.
 
-    kind = "classes"
+    **Shape** outputs ``(K, C, B)``, weights ``(K, B)`` or ``(K, 1)``, result ``(B, C)``; here and
+    below. Without weights members count equally.
+    """
+    return (outputs * _fractions(outputs, weights)).sum(0).t()
+
+
+def mean_probabilities(outputs: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Average the members' class probabilities; the result is their logarithms.
+
+    Examples
+    --------
+    >>> outputs = torch.tensor([[[0.0], [0.0]], [[9.0], [-9.0]]])  # unsure, and sure of class 0
+    >>> mean_probabilities(outputs).softmax(1)
+    tensor([[0.7500, 0.2500]])
+    """
+    return (outputs.log_softmax(1) + _log_fractions(outputs, weights)).logsumexp(0).t()
+
+
+def mean_odds(outputs: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Average the members' probabilities of each label; the result is their log-odds."""
+    logs = _log_fractions(outputs, weights)
+    yes = (F.logsigmoid(outputs) + logs).logsumexp(0)
+    no = (F.logsigmoid(-outputs) + logs).logsumexp(0)
+    return (yes - no).t()
+
+
+def _fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
+    if weights is None:
+        return torch.tensor(1 / len(outputs))
+    return (weights / weights.sum(0)).unsqueeze(1)
+
+
+def _log_fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
+    if weights is None:
+        return torch.tensor(-math.log(len(outputs)))
+    return _fractions(outputs, weights).log()
+
+
+class Target:
+    """One question to a table: encoding, loss, joint answer of members, calibration and score.
+
+    `outputs` are a network's, before :meth:`answer`; `y` is what :meth:`encode` returned.
+
+    Attributes
+    ----------
+    kind : str
+        What it is called in model files.
+    nouns : str
+        What it is called in messages.
+    n_outputs : int
+    oob_name : str
+        The fitted attribute that holds out-of-bag answers.
+    combine : callable
+        Joint outputs of members, see :func:`mean_values`.
+    metrics : dict of str to Metric
+    """
+
+    kind: str
+    nouns: str
+    n_outputs: int
+    oob_name = "oob_prediction_"
+    combine: Combine = staticmethod(mean_values)
+    metrics: ClassVar[dict[str, Metric]] = {}
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Labels as what the loss reads."""
+        raise NotImplementedError
+
+    def encode_column(self, table: Table) -> np.ndarray:
+        """The only column of a table of labels, encoded: how files are read."""
+        raise NotImplementedError
+
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Losses of the ``(K, C, B)`` outputs of K members: ``(K, B)``."""
+        raise NotImplementedError
+
+    def loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+        """Mean loss of ``(B, C)`` outputs."""
+        raise NotImplementedError
+
+    def indicators(self, y: np.ndarray) -> np.ndarray:
+        """Numbers of which a column may explain the variance, ``(n, outputs)``."""
+        return y.reshape(len(y), -1).astype(np.float64)
+
+    def answer(self, outputs: Tensor) -> np.ndarray:
+        """Probabilities, or numbers in the units of the target."""
+        raise NotImplementedError
+
+    def labels(self, outputs: Tensor) -> np.ndarray:
+        """What `predict` returns."""
+        return self.answer(outputs)
+
+    def truth(self, y: Tensor) -> np.ndarray:
+        """The labels that were encoded."""
+        raise NotImplementedError
+
+    def calibrate(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
+        """What to divide joint out-of-bag outputs by; 1 for numbers."""
+        return 1.0
+
+    def residuals(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> np.ndarray | None:
+        """Quantiles of the sizes of out-of-bag errors, for intervals; None without a unit."""
+        return None
+
+    def default_score(
+        self, measured: dict[str, float], outputs: Tensor, y: Tensor, weights: Tensor | None
+    ) -> float:
+        """What decides between epochs unless a metric is chosen; may add to `measured`."""
+        return -measured["val_loss"]
+
+    def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
+        """Out-of-bag score."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """Everything learned, as JSON values; read by :func:`target_from_state`."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Target:
+        """Read what :meth:`state` wrote."""
+        raise NotImplementedError
+
+
+def find_temperature(
+    target: Target, outputs: Tensor, y: Tensor, weights: Tensor | None = None
+) -> float:
+    """The number that divides out-of-bag outputs so that their loss is least.
+
+    Examples
+    --------
+    >>> sure = torch.tensor([[4.0, 0.0]] * 4)
+    >>> find_temperature(ClassTarget(np.array([0, 1])), sure, torch.tensor([0, 0, 0, 1])) > 1.5
+    True
+    """
+    choices = torch.logspace(-1, 1, 81, base=2.0)
+    losses = [float(target.loss(outputs / choice, y, weights)) for choice in choices]
+    return float(choices[int(np.argmin(losses))])
+
+
+class ClassTarget(Target):
+    """One of several classes: cross-entropy on one output per class."""
+
+    kind, nouns = "classes", "classes"
+    oob_name = "oob_decision_function_"
+    combine = staticmethod(mean_probabilities)
+    metrics = CLASS_METRICS
+    calibrate = find_temperature
 
     def __init__(self, classes: np.ndarray) -> None:
         self.classes = classes
@@ -32,8 +189,8 @@ class ClassTarget:
         """
         if y.ndim != 1:
             raise ValueError(
-                "y must have one label a row as in training, however: its shape is "
-                f"{y.shape}; give (n_rows,) labels, or fit again"
+                f"y must have one label per row as in training; its shape is {y.shape}. Pass "
+                "labels of shape (n_rows,), or fit again."
             )
         position = np.searchsorted(self.classes, y)
         position = np.minimum(position, len(self.classes) - 1)
@@ -45,39 +202,89 @@ class ClassTarget:
             )
         return position.astype(np.int64)
 
-    def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-        if weights is None:
-            return F.cross_entropy(output, y)
-        return _weighted(F.cross_entropy(output, y, reduction="none"), weights)
+    def encode_column(self, table: Table) -> np.ndarray:
+        kind = self.classes.dtype.kind
+        if kind == "U":
+            column = table.column(0, "category")
+            # Only the levels are looked up; the rows of each follow.
+            return self.encode(np.array(column.levels))[column.values]
+        values = table.column(0, "boolean" if kind == "b" else "number").values
+        return self.encode(values.astype(self.classes.dtype))
 
-    def member_losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Losses of the (K, classes, B) outputs of K members: (K, B)."""
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(outputs, y.expand(len(outputs), -1), reduction="none")
 
-    def probabilities(self, output: Tensor) -> np.ndarray:
+    def loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+        if weights is None:
+            return F.cross_entropy(outputs, y)
+        return _weighted(F.cross_entropy(outputs, y, reduction="none"), weights)
+
+    def indicators(self, y: np.ndarray) -> np.ndarray:
+        hot: np.ndarray = y[:, None] == np.arange(self.n_outputs)
+        return hot.astype(np.float64)
+
+    def answer(self, outputs: Tensor) -> np.ndarray:
         # In float64, so that the rows sum to one as precisely as scikit-learn expects.
-        values: np.ndarray = output.double().softmax(1).cpu().numpy()
+        values: np.ndarray = outputs.double().softmax(1).cpu().numpy()
         return values
 
-    def labels(self, output: Tensor) -> np.ndarray:
-        labels: np.ndarray = self.classes[output.argmax(1).cpu().numpy()]
+    def labels(self, outputs: Tensor) -> np.ndarray:
+        labels: np.ndarray = self.classes[outputs.argmax(1).cpu().numpy()]
         return labels
+
+    def truth(self, y: Tensor) -> np.ndarray:
+        labels: np.ndarray = self.classes[y.cpu().numpy()]
+        return labels
+
+    def default_score(
+        self, measured: dict[str, float], outputs: Tensor, y: Tensor, weights: Tensor | None
+    ) -> float:
+        right = outputs.argmax(1) == y
+        measured["val_accuracy"] = accuracy = float(right.float().mean())
+        if weights is not None:
+            # Rows that weigh nothing should not decide either.
+            accuracy = float((right.double() * weights).sum() / weights.sum().clamp_min(1e-30))
+        return accuracy - 0.1 * measured["val_loss"]
+
+    def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
+        return _mean(outputs.argmax(1) == y, weights)
+
+    def entropy(self, p: np.ndarray) -> np.ndarray:
+        """Entropy of probabilities as a share of the largest possible one, ``(n,)``."""
+        p = np.clip(p, np.finfo(np.float64).tiny, 1)
+        entropy: np.ndarray = -(p * np.log(p)).sum(1) / np.log(max(2, p.shape[1]))
+        return entropy
+
+    def decision(self, outputs: np.ndarray) -> np.ndarray:
+        """What `decision_function` returns: for two classes the log-odds of the second."""
+        if self.n_outputs != 2:
+            return outputs
+        odds: np.ndarray = outputs[:, 1] - outputs[:, 0]
+        return odds
 
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind, "classes": _array_state(self.classes)}
 
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> ClassTarget:
+        return cls(_array_from_state(state["classes"]))
 
-class MultilabelTarget:
-    """Any number of labels at once: binary cross-entropy on one output a label."""
 
-    kind = "multilabel"
+class MultilabelTarget(Target):
+    """Any number of labels at once: binary cross-entropy on one output per label."""
+
+    kind, nouns = "multilabel", "several labels per row"
+    oob_name = "oob_decision_function_"
+    combine = staticmethod(mean_odds)
+    metrics = LABEL_METRICS
+    calibrate = find_temperature
 
     def __init__(self, n_labels: int) -> None:
         self.n_outputs = n_labels
         self.classes = np.arange(n_labels)
 
     def encode(self, y: np.ndarray) -> np.ndarray:
-        """The 0/1 labels as float32, (n, labels).
+        """The 0/1 labels as float32, ``(n, labels)``.
 
         Raises
         ------
@@ -86,38 +293,65 @@ class MultilabelTarget:
         """
         if y.ndim != 2 or y.shape[1] != self.n_outputs:
             raise ValueError(
-                f"y must have {self.n_outputs} labels a row, 0 or 1 each, as in training, however: "
-                f"its shape is {y.shape}; give ({len(y)}, {self.n_outputs}) labels, or fit again"
+                f"y must have {self.n_outputs} labels per row, each 0 or 1, as in training; its "
+                f"shape is {y.shape}. Pass labels of shape ({len(y)}, {self.n_outputs}), or fit "
+                "again."
             )
         return np.ascontiguousarray(y, dtype=np.float32)
 
-    def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-        if weights is None:
-            return F.binary_cross_entropy_with_logits(output, y)
-        each = F.binary_cross_entropy_with_logits(output, y, reduction="none")
-        return _weighted(each.mean(1), weights)
-
-    def member_losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Losses of the (K, labels, B) outputs of K members: (K, B)."""
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         truth = y.t().expand_as(outputs)
         return F.binary_cross_entropy_with_logits(outputs, truth, reduction="none").mean(1)
 
-    def probabilities(self, output: Tensor) -> np.ndarray:
-        values: np.ndarray = output.double().sigmoid().cpu().numpy()
+    def loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+        if weights is None:
+            return F.binary_cross_entropy_with_logits(outputs, y)
+        each = F.binary_cross_entropy_with_logits(outputs, y, reduction="none")
+        return _weighted(each.mean(1), weights)
+
+    def answer(self, outputs: Tensor) -> np.ndarray:
+        values: np.ndarray = outputs.double().sigmoid().cpu().numpy()
         return values
 
-    def labels(self, output: Tensor) -> np.ndarray:
-        labels: np.ndarray = (output > 0).long().cpu().numpy()
+    def labels(self, outputs: Tensor) -> np.ndarray:
+        labels: np.ndarray = (outputs > 0).long().cpu().numpy()
         return labels
+
+    def truth(self, y: Tensor) -> np.ndarray:
+        labels: np.ndarray = y.cpu().numpy().astype(int)
+        return labels
+
+    def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
+        return _mean(((outputs > 0) == (y > 0.5)).all(1), weights)
+
+    def entropy(self, p: np.ndarray) -> np.ndarray:
+        """Mean entropy of the labels in bits, ``(n,)``."""
+        tiny = np.finfo(np.float64).tiny
+        p, q = np.clip(p, tiny, 1), np.clip(1 - p, tiny, 1)
+        entropy: np.ndarray = -(p * np.log2(p) + q * np.log2(q)).mean(1)
+        return entropy
+
+    def decision(self, outputs: np.ndarray) -> np.ndarray:
+        """What `decision_function` returns: the log-odds of each label."""
+        return outputs
 
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind, "n_labels": self.n_outputs}
 
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> MultilabelTarget:
+        return cls(state["n_labels"])
 
-class RegressionTarget:
+
+# Residuals are kept as so many quantiles: enough for intervals of 99.9 %.
+N_QUANTILES = 2001
+
+
+class RegressionTarget(Target):
     """One or several numbers: squared error on standardised values."""
 
-    kind = "regression"
+    kind, nouns = "regression", "numbers"
+    metrics = NUMBER_METRICS
 
     def __init__(self, mean: np.ndarray, std: np.ndarray, *, single: bool) -> None:
         self.mean, self.std, self.single = mean, std, single
@@ -138,8 +372,8 @@ class RegressionTarget:
             mean, std, wide = columns.mean(0), columns.std(0), ~np.isfinite(high - low)
         if wide.any():
             raise ValueError(
-                "y must span a range within float64, however: it goes from "
-                f"{low[wide][0]:g} to {high[wide][0]:g}; divide it by a constant"
+                f"y spans more than float64 can hold: from {low[wide][0]:g} to {high[wide][0]:g}. "
+                "Divide it by a constant."
             )
         # Squares of 1e300 and of 1e-300 leave float64, and the mean of equal numbers may be none
         # of them.
@@ -150,7 +384,7 @@ class RegressionTarget:
         return cls(mean, std, single=y.ndim == 1)
 
     def encode(self, y: np.ndarray) -> np.ndarray:
-        """Standardised values, (n, outputs).
+        """Standardised values, ``(n, outputs)``.
 
         Raises
         ------
@@ -160,27 +394,48 @@ class RegressionTarget:
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != self.n_outputs:
             raise ValueError(
-                f"y must have {self.n_outputs} outputs as in training, however: {columns.shape[1]}"
+                f"y must have {self.n_outputs} outputs as in training; got {columns.shape[1]}"
             )
         # A constant output has no scale, and is predicted as its mean whatever the network says.
-        scale = np.where(self.std > 0, self.std, 1.0)
         # A row of weight 0 may be far off, and 0 times infinity would be NaN in the loss.
         with np.errstate(over="ignore"):
-            standard = (columns - self.mean) / scale
+            standard = (columns - self.mean) / self.scale
         return np.clip(standard, -LIMIT, LIMIT).astype(np.float32)
 
-    def loss(self, output: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-        if weights is None:
-            return F.mse_loss(output, y)
-        return _weighted((output - y).square().mean(1), weights)
+    @property
+    def scale(self) -> np.ndarray:
+        """The standard deviation of each output, 1 for a constant one."""
+        return np.where(self.std > 0, self.std, 1.0)
 
-    def member_losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Losses of the (K, n_outputs, B) outputs of K members: (K, B)."""
+    def encode_column(self, table: Table) -> np.ndarray:
+        return self.encode(table.column(0, "number").values.astype(np.float64))
+
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         return (outputs - y.t()).square().mean(1)
 
-    def labels(self, output: Tensor) -> np.ndarray:
-        values = output.double().cpu().numpy() * self.std + self.mean
+    def loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+        if weights is None:
+            return F.mse_loss(outputs, y)
+        return _weighted((outputs - y).square().mean(1), weights)
+
+    def answer(self, outputs: Tensor) -> np.ndarray:
+        values = outputs.double().cpu().numpy() * self.std + self.mean
         return values[:, 0] if self.single else values
+
+    def truth(self, y: Tensor) -> np.ndarray:
+        return self.answer(y)
+
+    def residuals(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> np.ndarray:
+        """Sizes of the out-of-bag errors in standardised units, (N_QUANTILES, n_outputs)."""
+        errors = (outputs - y).abs().double().numpy()
+        weight = np.ones(len(errors)) if weights is None else weights.double().numpy()
+        levels = np.linspace(0, 1, N_QUANTILES)
+        return np.column_stack([conformal_quantiles(one, weight, levels) for one in errors.T])
+
+    def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
+        # A constant output is predicted as its mean, 0 here, whatever the network says.
+        known = outputs.numpy() * (self.std > 0)
+        return float(r2_score(y.numpy(), known, sample_weight=None if weights is None else weights))
 
     def state(self) -> dict[str, Any]:
         return {
@@ -190,8 +445,40 @@ class RegressionTarget:
             "single": self.single,
         }
 
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> RegressionTarget:
+        mean, std = (np.array([float.fromhex(v) for v in state[key]]) for key in ("mean", "std"))
+        return cls(mean, std, single=state["single"])
 
-Target = ClassTarget | MultilabelTarget | RegressionTarget
+
+_TARGETS = {kind.kind: kind for kind in (ClassTarget, MultilabelTarget, RegressionTarget)}
+
+
+def target_from_state(state: dict[str, Any]) -> Target:
+    """Read what a target's `state` wrote."""
+    return _TARGETS[state["kind"]].from_state(state)
+
+
+def conformal_quantiles(errors: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Quantiles of errors such that a new row's error is below each one often enough.
+
+    Of n equally weighted errors it is the ⌈level · (n + 1)⌉-th; other rows count by their weight,
+    the new row as much as a usual one, and rows of weight 0 not at all.
+
+    Examples
+    --------
+    >>> conformal_quantiles(np.arange(9.0), np.ones(9), np.array([0.0, 0.5, 0.9])).tolist()
+    [0.0, 4.0, 8.0]
+    >>> conformal_quantiles(np.array([1.0, 2.0]), np.array([1.0, 3.0]), np.array([0.2])).tolist()
+    [1.0]
+    """
+    counted = weights > 0
+    order = np.argsort(errors[counted], kind="stable")
+    weight = weights[counted][order]
+    reached = np.cumsum(weight * (len(weight) / weight.sum()))
+    # Sums of weights round: a millionth of a row does not decide.
+    place = np.searchsorted(reached, levels * (len(weight) + 1) - 1e-6, side="left")
+    return errors[counted][order][np.clip(place, 0, len(weight) - 1)]
 
 
 def labels_as_array(y: Any) -> np.ndarray:
@@ -228,7 +515,7 @@ def refuse_dates(y: np.ndarray) -> None:
     if y.dtype.kind in "mM":
         held = "dates" if y.dtype.kind == "M" else "durations"
         raise ValueError(
-            f"y must hold numbers, however: it holds {held}; turn them into numbers, such as days"
+            f"y must hold numbers; it holds {held}. Turn them into numbers, such as days."
         )
 
 
@@ -248,8 +535,8 @@ def check_labelled(n_rows: int, target: str, source: str) -> None:
     """
     if n_rows < 2:
         raise ValueError(
-            f"{source} must have at least two rows with a value of {target!r}, however: it has "
-            f"{n_rows}; add rows, or choose another target"
+            f"{source} must have at least two rows with a value of {target!r}; it has {n_rows}. "
+            "Add rows, or choose another target."
         )
 
 
@@ -269,20 +556,17 @@ def weights_of_labels(class_weight: Any, labels: np.ndarray) -> np.ndarray:
     weights: np.ndarray = compute_sample_weight(class_weight, labels)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError(
-            "class_weight must give finite weights of at least 0, not all 0, however: "
+            "class_weight must be finite, at least 0 and not 0 for all classes; got "
             f"{class_weight!r}"
         )
     return weights
 
 
-def target_from_state(state: dict[str, Any]) -> Target:
-    """Read what a target's `state` wrote."""
-    if state["kind"] == "classes":
-        return ClassTarget(_array_from_state(state["classes"]))
-    if state["kind"] == "multilabel":
-        return MultilabelTarget(state["n_labels"])
-    mean, std = (np.array([float.fromhex(v) for v in state[key]]) for key in ("mean", "std"))
-    return RegressionTarget(mean, std, single=state["single"])
+def _mean(right: Tensor, weights: Tensor | None) -> float:
+    """Share of rows, by weight."""
+    if weights is None:
+        return float(right.double().mean())
+    return float((right.double() * weights).sum() / weights.sum().clamp_min(1e-30))
 
 
 def _weighted(losses: Tensor, weights: Tensor) -> Tensor:

@@ -52,6 +52,9 @@ class PiecewiseLinear(nn.Module):
     def __init__(self, source: Tensor, low: Tensor, high: Tensor, n_levels: int = 0) -> None:
         super().__init__()
         self.n_levels = n_levels
+        # Outputs in all, and those before the levels.
+        self.n_bins = len(low)
+        self.n_steps = self.n_bins - n_levels
         self.register_buffer("source", source)
         self.register_buffer("low", low)
         self.register_buffer("rate", 1 / (high - low))
@@ -92,16 +95,6 @@ class PiecewiseLinear(nn.Module):
         """Make one of that size whose values a state dict will fill in."""
         source = torch.zeros(n_bins, dtype=torch.int64)
         return cls(source, torch.zeros(n_bins), torch.ones(n_bins), n_levels)
-
-    @property
-    def n_bins(self) -> int:
-        """Number of outputs."""
-        return len(self.low)
-
-    @property
-    def n_steps(self) -> int:
-        """Number of outputs before the levels."""
-        return self.n_bins - self.n_levels
 
     def forward(self, x: Tensor) -> Tensor:
         passed = (x.index_select(1, self.source) - self.low) * self.rate

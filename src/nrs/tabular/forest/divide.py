@@ -3,7 +3,7 @@
 Sharing rows, every process has all members; statistics of a batch and gradients are those of all
 its rows. Sharing members, a process trains some of them on all rows as one process would train
 all: seeds, batches and masks are the same, and the numbers of a member do not depend on which
-others stand beside it. Only the judgements of out-of-bag rows are put together.
+others stand beside it. Only the scores of out-of-bag rows are put together.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from nrs.tabular.forest.grow import out_of_bag
-from nrs.tabular.forest.network import ForestNetwork, combine
-from nrs.tabular.rows.memory import Rows
+from nrs.tabular.forest.network import ForestNetwork
+from nrs.tabular.recipe import Recipe
 from nrs.training import TrainSettings
 from nrs.training.processes import Processes, present
 from nrs.training.settings import build_optimizer
@@ -27,7 +25,7 @@ from nrs.training.settings import build_optimizer
 DIVISIONS = ("auto", "rows", "members")
 
 
-def check_division(model: Any) -> None:
+def check_division(recipe: Recipe, n_workers: int, divide: str) -> None:
     """Refuse numbers of workers and divisions that do not exist, or that do not apply.
 
     Raises
@@ -35,34 +33,33 @@ def check_division(model: Any) -> None:
     ValueError
         If `n_workers` or `divide` of an estimator cannot be used.
     """
-    n_workers, divide = model.n_workers, model.divide
     if isinstance(n_workers, bool) or not hasattr(n_workers, "__index__") or n_workers < 1:
-        raise ValueError(f"n_workers must be an integer of at least 1, however: {n_workers!r}")
+        raise ValueError(f"n_workers must be an integer of at least 1; got {n_workers!r}")
     if divide not in DIVISIONS:
-        raise ValueError(f"divide must be one of {DIVISIONS}, however: divide={divide!r}")
+        raise ValueError(f"divide must be one of {DIVISIONS}; got {divide!r}")
     if n_workers == 1 and present().size == 1:
         return
-    if not model.recipe_.members:
+    if not recipe.members:
         raise ValueError(
-            f"several processes train a forest, however: preset={model.preset!r} is a single "
-            "network; use preset='default', or n_workers=1 without a launcher"
+            "several processes train a forest, and these settings are a single network. Use "
+            "preset='default', or n_workers=1 without a launcher."
         )
-    if divide == "members" and model.recipe_.clip_norm is not None:
+    if divide == "members" and recipe.clip_norm is not None:
         raise ValueError(
-            "divide='members' cannot clip the norm of all gradients, however: "
-            f"clip_norm={model.recipe_.clip_norm}; use divide='rows'"
+            "divide='members' cannot clip the norm of all gradients "
+            f"(clip_norm={recipe.clip_norm}). Use divide='rows'."
         )
 
 
-def division(model: Any, size: int) -> str:
-    """What `size` processes share of an estimator's forest: ``"rows"`` or ``"members"``.
+def division(recipe: Recipe, divide: str, size: int) -> str:
+    """What `size` processes share of a forest: ``"rows"`` or ``"parts"``.
 
-    By itself the members, where each process can have one: then nobody waits for another.
+    With ``divide="auto"`` the members, where each process can have one: then nobody waits for
+    another.
     """
-    if model.divide != "auto":
-        return str(model.divide)
-    recipe = model.recipe_
-    return "members" if recipe.members >= size and recipe.clip_norm is None else "rows"
+    if divide == "auto":
+        divide = "members" if recipe.members >= size and recipe.clip_norm is None else "rows"
+    return "parts" if divide == "members" else "rows"
 
 
 @contextlib.contextmanager
@@ -83,8 +80,8 @@ def divided(network: ForestNetwork, group: Processes) -> Iterator[ForestNetwork]
         return
     if network.n_members < group.size:
         raise ValueError(
-            f"divide='members' gives every process a member, however: {network.n_members} members "
-            f"for {group.size} processes; use fewer processes or divide='rows'"
+            f"divide='members' needs a member for every process; got {network.n_members} members "
+            f"for {group.size} processes. Use fewer processes, or divide='rows'."
         )
     part = take_members(network, *bounds(network.n_members, group))
     yield part
@@ -112,32 +109,14 @@ def take_members(network: ForestNetwork, first: int, stop: int) -> ForestNetwork
     >>> torch.equal(part.members(x), forest.members(x)[2:5])
     True
     """
-    part = ForestNetwork(
-        network.n_inputs - network.bins.n_bins - 1,
-        network.out_weight.shape[1],
-        network.index[first:stop],
-        network.bins,
-        hidden=[weight.shape[1] for weight in network.hidden],
-        dropout=network.drop.p,
-        kind=network.kind,
-    ).to(network.index.device)
+    part = network.keep(torch.arange(first, stop))
     share = (first, stop - first, network.n_members)
-    part.load_state_dict({name: _slice(name, t, share) for name, t in network.state_dict().items()})
     part.first_member, part.all_members = first, network.n_members
     part.drop.part = share
     for name, parameter in list(part.named_parameters()):
         _keep_lanes(part, name, parameter, share)
     part.train(network.training)
     return part
-
-
-def _slice(name: str, tensor: Tensor, share: tuple[int, int, int]) -> Tensor:
-    """What belongs to some of the members: all tensors lead with a member axis but a few."""
-    if tensor.dim() == 0 or name.startswith("bins."):
-        return tensor
-    first, own, whole = share
-    unit = len(tensor) // whole
-    return tensor[unit * first : unit * (first + own)]
 
 
 @functools.cache
@@ -229,7 +208,7 @@ class Gathered(nn.Module):
     def __init__(self, part: ForestNetwork, group: Processes) -> None:
         super().__init__()
         self.part, self.together = part, group
-        self.kind, self.n_members = part.kind, part.all_members
+        self.combine, self.n_members = part.combine, part.all_members
 
     def members(self, x: Tensor) -> Tensor:
         """Outputs of every member of the whole: (K, out_features, B)."""
@@ -237,32 +216,9 @@ class Gathered(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         equally = x.new_ones(self.n_members, 1)
-        return combine(self.members(x), self.kind, equally) / self.part.temperature
+        return self.combine(self.members(x), equally) / self.part.temperature
 
 
-def answering(network: ForestNetwork, group: Processes) -> Any:
+def answering(network: ForestNetwork, group: Processes) -> ForestNetwork | Gathered:
     """The whole forest, as far as outputs go, of which `network` is what this process trains."""
     return network if group.divides_rows else Gathered(network, group)
-
-
-def shared_out_of_bag(
-    network: Any, rows: Rows, folds: Tensor, n_folds: int, group: Processes, n_views: int = 1
-) -> Tensor:
-    """:func:`out_of_bag` by several processes: each judges some rows, or has some members do it."""
-    if not group.divides_rows:
-        return out_of_bag(network, rows, folds, n_folds, n_views)
-    parts = list(rows.parts())
-    own = [
-        out_of_bag(network, rows.subset(part), folds, n_folds, n_views)
-        for part in group.share(parts)
-    ]
-    none = torch.empty(n_views, network.out_bias.shape[1], 0, device=rows.device)
-    gathered = group.gather(torch.cat([none, *own], 2))
-    outputs = none.new_empty(*none.shape[:2], len(rows))
-    starts = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0).tolist()
-    for rank, judged in enumerate(gathered):
-        mine = range(rank, len(parts), group.size)
-        sizes = [len(parts[number]) for number in mine]
-        for number, values in zip(mine, judged.split(sizes, 2), strict=True):
-            outputs[..., starts[number] : starts[number + 1]] = values
-    return outputs

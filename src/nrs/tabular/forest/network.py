@@ -1,16 +1,16 @@
 """The neural random-subspace forest: many small NRS networks trained side by side.
 
 A member is the paper's network in small: random subspaces → BN → ReLU → a fully connected layer
-or two → outputs. All members read the same rows; member k does not learn from fold k mod K, so
-every row is judged by members that never saw it. Activations are laid out feature by feature,
+or two → outputs. All members read the same rows, but each is trained without one fold of them, so
+every row is scored by members that never saw it. Activations are laid out feature by feature,
 (features, rows), so that one batched product serves all members and statistics are sums along
 contiguous memory.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,7 @@ from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
 from nrs.core.subspace_map import dense_weight, subspace_map
 from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.targets import Combine, Target, mean_probabilities
 from nrs.training.processes import ALONE, Processes
 
 
@@ -28,7 +29,7 @@ class ForestNetwork(nn.Module):
     """Members side by side, each with subspaces, hidden layers and outputs of its own.
 
     **Shape** input ``(B, d)``; :meth:`members` gives ``(K, out_features, B)``, and ``forward`` the
-    members taken together, ``(B, out_features)``: see :func:`combine`.
+    members taken together, ``(B, out_features)``.
 
     Parameters
     ----------
@@ -37,10 +38,11 @@ class ForestNetwork(nn.Module):
         bins of `bins`, then a last input that is always 0.
     bins : the piecewise-linear encoding of some of the features.
     hidden : widths of the fully connected layers of a member.
-    gain : (K, d + bins + 1), how loud each member reads each input; all alike by default. See
+    gain : (K, d + bins + 1), the scale at which each member reads each input; 1 by default. See
         :mod:`nrs.tabular.forest.relevance`.
     dropout : probability of dropping a unit after each ReLU in training.
-    kind : what the outputs mean, as a target's ``kind``; see :func:`combine`.
+    combine : joint outputs of members, as a target defines them; see
+        :func:`nrs.tabular.targets.mean_values`.
     seed : the same seed gives the same weights.
 
     Examples
@@ -71,12 +73,12 @@ class ForestNetwork(nn.Module):
         gain: Tensor | None = None,
         hidden: Sequence[int] = (128,),
         dropout: float = 0.0,
-        kind: str = "classes",
+        combine: Combine = mean_probabilities,
         seed: int = 0,
     ) -> None:
         super().__init__()
         members, subspaces, size = index.shape
-        self.kind, self.n_members = kind, members
+        self.combine, self.n_members = combine, members
         # Of the whole forest, should this be a part of one.
         self.all_members = members
         self.bins = bins
@@ -118,15 +120,15 @@ class ForestNetwork(nn.Module):
     def members_from(self, inputs: Tensor) -> Tensor:
         """:meth:`members` from what :meth:`inputs` made of a row."""
         batch = inputs.shape[0]
-        mapped = subspace_map(inputs, self.index, self.loud_weight())
+        mapped = subspace_map(inputs, self.index, self.scaled_weight())
         h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
         for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
             h = torch.bmm(weight, self._by_member(h))[..., :batch]
             h = self._activate(h.flatten(0, 1).contiguous(), norm)  # type: ignore[arg-type]
         return torch.baddbmm(self.out_bias, self.out_weight, self._by_member(h))[..., :batch]
 
-    def loud_weight(self) -> Tensor:
-        """The subspaces' weights times how loud their inputs are read, (K, G, 1, F)."""
+    def scaled_weight(self) -> Tensor:
+        """The subspaces' weights times the scales of their inputs, (K, G, 1, F)."""
         return self.weight * self.gain.unsqueeze(2)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -135,7 +137,7 @@ class ForestNetwork(nn.Module):
     def forward_from(self, inputs: Tensor) -> Tensor:
         """The members taken together, from what :meth:`inputs` made of a row."""
         outputs = self.members_from(inputs)
-        return combine(outputs, self.kind, self.shares.unsqueeze(1)) / self.temperature
+        return self.combine(outputs, self.shares.unsqueeze(1)) / self.temperature
 
     def _by_member(self, h: Tensor) -> Tensor:
         """(K·C, B) activations as (K, C, B), B filled up with zeros to a multiple of 16.
@@ -184,7 +186,7 @@ class ForestNetwork(nn.Module):
             self.bins,
             hidden=[len(weight[0]) for weight in self.hidden],
             dropout=self.drop.p,
-            kind=self.kind,
+            combine=self.combine,
         ).to(self.index.device)
         state = {}
         for name, value in self.state_dict().items():
@@ -221,7 +223,7 @@ class FoldedForest(nn.Module):
 
     def __init__(self, forest: ForestNetwork) -> None:
         super().__init__()
-        self.kind, self.n_members = forest.kind, forest.n_members
+        self.combine, self.n_members = forest.combine, forest.n_members
         self.bins = forest.bins
         self.register_buffer("shares", forest.shares.clone())
         self.register_buffer("temperature", forest.temperature.clone())
@@ -232,11 +234,11 @@ class FoldedForest(nn.Module):
             self.register_buffer("shift", shift)
             if self.wide:
                 members, subspaces, _, _ = forest.weight.shape
-                weight = forest.loud_weight() * scale.view(members, subspaces, 1, 1)
+                weight = forest.scaled_weight() * scale.view(members, subspaces, 1, 1)
                 self.register_buffer("index", forest.index.clone())
                 self.register_buffer("weight", weight)
             else:
-                matrix = dense_weight(forest.index, forest.loud_weight(), n_inputs).flatten(0, 1)
+                matrix = dense_weight(forest.index, forest.scaled_weight(), n_inputs).flatten(0, 1)
                 self.register_buffer("weight", matrix * scale)
             self.n_hidden = len(forest.hidden)
             for number, (weight, norm) in enumerate(
@@ -266,40 +268,12 @@ class FoldedForest(nn.Module):
         return torch.baddbmm(self.out_bias, self.out_weight, by_member)
 
     def forward(self, x: Tensor) -> Tensor:
-        return combine(self.members(x), self.kind, self.shares.unsqueeze(1)) / self.temperature
+        return self.combine(self.members(x), self.shares.unsqueeze(1)) / self.temperature
 
-
-def combine(outputs: Tensor, kind: str, weights: Tensor | None = None) -> Tensor:
-    """Take the outputs of members together, as outputs that mean the same.
-
-    The members' probabilities are averaged, and given as their logarithms (``"classes"``) or as
-    their log-odds (``"multilabel"``); numbers are averaged as they are.
-
-    **Shape** outputs ``(K, C, B)``, weights ``(K, B)`` or ``(K, 1)``, result ``(B, C)``.
-
-    Parameters
-    ----------
-    weights : how much each member counts for each row; equally by default.
-
-    Examples
-    --------
-    >>> outputs = torch.tensor([[[0.0], [0.0]], [[9.0], [-9.0]]])  # unsure, and sure of class 0
-    >>> combine(outputs, "classes").softmax(1)
-    tensor([[0.7500, 0.2500]])
-    """
-    if weights is None:
-        logs = torch.tensor(-math.log(len(outputs)))
-        shares = torch.tensor(1 / len(outputs))
-    else:
-        shares = (weights / weights.sum(0)).unsqueeze(1)
-        logs = shares.log()
-    if kind == "classes":
-        return (outputs.log_softmax(1) + logs).logsumexp(0).t()
-    if kind == "multilabel":
-        yes = (F.logsigmoid(outputs) + logs).logsumexp(0)
-        no = (F.logsigmoid(-outputs) + logs).logsumexp(0)
-        return (yes - no).t()
-    return (outputs * shares).sum(0).t()
+    def each(self, x: Tensor) -> Tensor:
+        """What every member would answer alone: (K, B, out_features)."""
+        alone = [self.combine(member[None], None) for member in self.members(x)]
+        return torch.stack(alone) / self.temperature
 
 
 def affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
@@ -308,3 +282,27 @@ def affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     assert norm.running_var is not None
     scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
     return scale.unsqueeze(1), (norm.bias - norm.running_mean * scale).unsqueeze(1)
+
+
+def forest_loss(network: ForestNetwork, batch: Any, target: Target, sees: Tensor) -> Tensor:
+    """Mean over the members of each one's loss on the rows that it may see.
+
+    Where processes share the rows, the mean of their losses is the loss of all rows.
+
+    Parameters
+    ----------
+    batch : features, targets, weights or None, and the fold of each row.
+    sees : (members of the whole forest, folds), see :meth:`.folds.Folds.sees`.
+    """
+    x, y, weights, folds = batch
+    losses = target.losses(network.members(x), y)
+    own = sees[network.first_member : network.first_member + network.n_members].to(x.device)
+    seen = torch.ones_like(losses) if own.shape[1] == 1 else own[:, folds].to(losses.dtype)
+    if weights is not None:
+        seen = seen * weights
+    total = seen.sum(1)
+    if network.group.divides_rows:
+        total = network.group.total(total) / network.group.size
+    total = total.clamp_min(torch.finfo(seen.dtype).tiny)
+    # A part of a forest weighs as much as in the whole.
+    return ((losses * seen).sum(1) / total).sum() / network.all_members

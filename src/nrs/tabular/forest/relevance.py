@@ -1,8 +1,8 @@
-"""How much each column tells of the target by itself, and how loud a forest reads it.
+"""How predictive each column is by itself, and the scale at which a forest reads it.
 
 A subspace is normalised as a whole, so its informative columns compete with the others in it: on
-a small table noise wins too often. Each member therefore reads a column the louder, the more of
-the target's variance the column explains alone on the rows that the member learns from.
+a small table noise wins too often. Each member therefore weights columns by the share of the
+target's variance that each explains alone, on the rows that the member is trained on.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ from __future__ import annotations
 import numpy as np
 
 from nrs.tabular.forest.bins import find_edges
-from nrs.tabular.rows.memory import Rows, spread_rows
+from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import Target
 
 # A column is cut into so many cells at quantiles.
 CELLS = 16
 # Rows that relevance is read from; more change its second digit.
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 # Wider tables are read evenly: with so many columns the largest relevances are chance.
-MOST_COLUMNS = 2_000
+MAX_COLUMNS = 2_000
 
 
 def column_gains(
     rows: Rows,
     columns: np.ndarray,
     target: Target,
-    folds: np.ndarray,
     n_folds: int,
     least: float,
 ) -> np.ndarray:
@@ -39,7 +38,6 @@ def column_gains(
     Parameters
     ----------
     columns : (d,) the column that each feature was made of.
-    folds : the fold of each row of the whole table.
     least : 1 reads all columns evenly.
 
     Returns
@@ -52,27 +50,24 @@ def column_gains(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(400, 2)).astype(np.float32)
     >>> y = (x[:, 1] > 0).astype(np.int64)
-    >>> gains = column_gains(
-    ...     Rows(x, y), np.arange(2), ClassTarget(np.arange(2)), np.arange(400) % 2, 2, 0.1
-    ... )
+    >>> rows = Rows(x, y, folds=np.arange(400) % 2)
+    >>> gains = column_gains(rows, np.arange(2), ClassTarget(np.arange(2)), 2, 0.1)
     >>> gains.shape, gains[:, 1].tolist(), bool((gains[:, 0] < 0.4).all())
     ((2, 2), [1.0, 1.0], True)
     """
     d = len(columns)
     names, number = np.unique(columns, return_inverse=True)
-    if rows.sparse or least >= 1 or len(names) > MOST_COLUMNS or len(names) == 1:
+    if rows.sparse or least >= 1 or len(names) > MAX_COLUMNS or len(names) == 1:
         return np.ones((n_folds, d), dtype=np.float32)
-    chosen = rows.index[spread_rows(len(rows), min(MOST_ROWS, len(rows)))].numpy()
-    features = rows.features[chosen].numpy()
-    truth = _as_numbers(rows.targets[chosen].numpy(), target)
-    weights = np.ones(len(chosen)) if rows.weights is None else rows.weights[chosen].numpy()
+    features, targets, weights, folds = rows.sample(MAX_ROWS)
+    truth, weights = target.indicators(targets), weights.astype(np.float64)
     found = np.zeros((n_folds, len(names)))
     for place in range(len(names)):
         own = features[:, number == place]
         for cells in _cells(own):
-            explained = relevance(cells, truth, weights, folds[chosen], n_folds)
+            explained = relevance(cells, truth, weights, folds, n_folds)
             found[:, place] = np.maximum(found[:, place], explained)
-    found += np.sqrt(2 * CELLS) / len(chosen)
+    found += np.sqrt(2 * CELLS) / len(features)
     gains = np.sqrt(found / found.max(1, keepdims=True))
     return np.maximum(gains, least)[:, number].astype(np.float32)
 
@@ -124,13 +119,6 @@ def relevance(
     # Cells explain something of anything: of noise as much as their number over that of the rows.
     by_chance = (rows - 1) / np.maximum(rows - used, 1)
     return np.clip(1 - (1 - explained) * by_chance, 0, 1)
-
-
-def _as_numbers(truth: np.ndarray, target: Target) -> np.ndarray:
-    if target.kind == "classes":
-        indicators: np.ndarray = truth[:, None] == np.arange(target.n_outputs)
-        return indicators.astype(np.float64)
-    return truth.reshape(len(truth), -1).astype(np.float64)
 
 
 def _cells(features: np.ndarray) -> list[np.ndarray]:

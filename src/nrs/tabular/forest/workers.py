@@ -26,7 +26,7 @@ import torch.distributed as dist
 
 from nrs.core.atomic import atomic_write
 from nrs.tabular.forest.worker_task import read_task, write_task
-from nrs.tabular.runtime import threads
+from nrs.tabular.run import threads
 from nrs.training.checkpoint import CheckpointError
 from nrs.training.loop import DivergenceError
 from nrs.training.processes import Processes, joined

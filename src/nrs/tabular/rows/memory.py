@@ -1,29 +1,40 @@
-"""Encoded rows as a source of batches, dense or sparse, without copying the table."""
+"""Rows in memory: encoded rows and batches of them, dense or sparse, without copying the table."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from torch import Tensor
 
-from nrs.tabular.runtime import checksum
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.folds import Folds, count_folds, read_groups
+from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget, Target
+from nrs.training.processes import ALONE, Processes
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+    from nrs.tabular.encode.table import Table
+    from nrs.tabular.recipe import Recipe
 
 Batch = tuple[Tensor, Tensor, Tensor | None]
 
-
 # Cells of one forward pass without gradients: activations of this size stay in cache.
 FORWARD_CELLS = 1 << 21
-MOST_FORWARD_ROWS = 2048
+MAX_FORWARD_ROWS = 2048
+# Held-out rows beyond this many measure no better, and take time after every epoch.
+MAX_HELD_OUT = 20_000
 
 
 def forward_rows(features: int) -> int:
     """Rows of one forward pass without gradients, fewer for wide tables."""
-    return max(64, min(MOST_FORWARD_ROWS, FORWARD_CELLS // features))
+    return max(64, min(MAX_FORWARD_ROWS, FORWARD_CELLS // features))
 
 
 def spread_rows(n: int, k: int) -> Tensor:
@@ -45,8 +56,19 @@ def spread_rows(n: int, k: int) -> Tensor:
     return torch.arange(k) * (n - 1) // max(1, k - 1)
 
 
+def checksum(*arrays: np.ndarray | csr_matrix) -> str:
+    """A short checksum of arrays and sparse matrices, to tell one data set from another."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        dense = isinstance(array, np.ndarray)
+        for part in [array] if dense else [array.data, array.indices, array.indptr]:
+            digest.update(f"{part.dtype.str}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()[:32]
+
+
 class Rows:
-    """Features, targets and weights of some rows of an encoded table.
+    """Features, targets, weights and folds of some rows of an encoded table.
 
     Parameters
     ----------
@@ -54,32 +76,38 @@ class Rows:
     targets : array with n rows.
     weights : (n,) float32 array or None.
     index : the rows that belong to this part; None for all.
-
-    Attributes
-    ----------
-    quantiles : values that stand for those of a feature where bins are laid; else its own do.
+    folds : (n,) the fold of each row, if members are not to see one each.
     """
-
-    quantiles: Mapping[int, np.ndarray] = MappingProxyType({})
 
     def __init__(
         self,
-        features: Any,
+        features: np.ndarray | csr_matrix,
         targets: np.ndarray,
         weights: np.ndarray | None = None,
-        index: np.ndarray | None = None,
+        index: np.ndarray | Sequence[int] | None = None,
         device: torch.device | str = "cpu",
+        folds: np.ndarray | None = None,
     ) -> None:
         self.device = torch.device(device)
         self.sparse = not isinstance(features, np.ndarray)
         self.features: Any = features if self.sparse else torch.from_numpy(features)
         self.targets = torch.from_numpy(targets)
         self.weights = None if weights is None else torch.from_numpy(weights)
+        self.folds = None if folds is None else torch.from_numpy(folds)
         everything = np.arange(features.shape[0])
         self.index = torch.from_numpy(everything if index is None else np.asarray(index))
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @property
+    def n_units(self) -> int:
+        """What folds count: rows, or queries."""
+        return len(self.index)
+
+    def facts(self) -> dict[str, Any]:
+        """Fitted attributes that say where the rows came from."""
+        return {}
 
     def subset(self, index: Tensor) -> Rows:
         """The rows with these numbers, sharing the table."""
@@ -92,6 +120,19 @@ class Rows:
         if len(self) <= most:
             return self
         return self.subset(self.index[spread_rows(len(self), most)])
+
+    def sample(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Features, targets, weights and folds of at most so many dense rows, spread evenly."""
+        chosen = self.index[spread_rows(len(self), min(most, len(self)))]
+        weights = torch.ones(len(chosen)) if self.weights is None else self.weights[chosen]
+        folds = torch.zeros_like(chosen) if self.folds is None else self.folds[chosen]
+        parts = (self.features[chosen], self.targets[chosen], weights, folds)
+        return tuple(part.numpy() for part in parts)  # type: ignore[return-value]
+
+    def truth(self) -> tuple[Tensor, Tensor | None]:
+        """Targets and weights of all rows, in their order."""
+        weights = None if self.weights is None else self.weights[self.index]
+        return self.targets[self.index], weights
 
     def take(self, rows: Tensor) -> Batch:
         """Features, targets and weights of the rows with these numbers in the whole table."""
@@ -108,7 +149,7 @@ class Rows:
         return pinned.to(self.device, non_blocking=True)
 
     def checksum(self) -> str:
-        """Of the whole table these rows are part of, to tell one data set from another."""
+        """Checksum of the whole table these rows are part of."""
         arrays = [self.features if self.sparse else self.features.numpy(), self.targets.numpy()]
         weights = [] if self.weights is None else [self.weights.numpy()]
         return checksum(*arrays, *weights)
@@ -122,9 +163,13 @@ class Rows:
         for rows in self.parts():
             yield self.take(rows)
 
+    def batches(self, batch_size: int, passes: int, group: Processes) -> ShuffledBatches:
+        """The source of batches for training a forest."""
+        return ForestBatches(self, batch_size, passes, group)
+
 
 class ShuffledBatches:
-    """All rows in a fresh order an epoch: the source of batches of the training loop.
+    """All rows in a fresh order per epoch: the source of batches of the training loop.
 
     A trailing batch of a single row, which has no batch statistics, joins the one before it.
 
@@ -141,11 +186,11 @@ class ShuffledBatches:
         self.batch_size = min(batch_size, len(rows))
 
     def __len__(self) -> int:
-        """Number of batches an epoch."""
+        """Number of batches per epoch."""
         whole, rest = divmod(len(self.rows), self.batch_size)
         return max(1, whole + (rest > 1))
 
-    def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Batch]:
+    def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
         for rows in self.orders(generator):
             yield self.rows.take(rows)
 
@@ -157,3 +202,146 @@ class ShuffledBatches:
             start = number * self.batch_size
             stop = len(order) if number == last else start + self.batch_size
             yield order[start:stop]
+
+
+class ForestBatches(ShuffledBatches):
+    """Batches with the fold of every row; a round is several passes over all rows.
+
+    Out-of-bag rows are scored after every round: passes over a small table are too short for it.
+    Processes that share rows draw the same batches and each takes its share of them.
+
+    Examples
+    --------
+    >>> rows = Rows(np.zeros((4, 2), np.float32), np.zeros(4), folds=np.array([0, 1, 0, 1]))
+    >>> batches = ForestBatches(rows, 4, passes=3)
+    >>> len(batches), len(list(batches(0, torch.Generator())))
+    (3, 3)
+    """
+
+    def __init__(
+        self, rows: Rows, batch_size: int, passes: int = 1, group: Processes = ALONE
+    ) -> None:
+        super().__init__(rows, batch_size)
+        self.passes, self.group = passes, group
+
+    def __len__(self) -> int:
+        return self.passes * super().__len__()
+
+    def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
+        folds = self.rows.folds
+        assert folds is not None
+        for _ in range(self.passes):
+            for batch in self.orders(generator):
+                rows = self.group.share(batch)
+                yield (*self.rows.take(rows), folds[rows].to(self.rows.device))
+
+
+class MemorySource:
+    """A table, its labels, weights and groups in memory: what one fit learns from.
+
+    Parameters
+    ----------
+    labels : ndarray (n_rows,) or (n_rows, n_outputs)
+    weights : ndarray (n_rows,) of float32, of mean one, or None
+    groups : any array (n_rows,), optional
+    classes : bool
+        Whether labels are classes, which folds are balanced by.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        labels: np.ndarray,
+        weights: np.ndarray | None = None,
+        groups: Sequence[object] | np.ndarray | None = None,
+        *,
+        classes: bool = False,
+    ) -> None:
+        self.table, self.labels, self.weights = table, labels, weights
+        self.classes = classes
+        self.n_rows, self.n_columns, self.names = table.n_rows, table.n_columns, table.names
+        self.groups = groups
+        # Set by split: None for all rows, and for no held-out ones.
+        self.training: np.ndarray | None = None
+        self.held_out: np.ndarray | None = None
+
+    def split(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds | None:
+        """Draw the folds of a forest, or hold out rows for a single network.
+
+        Parameters
+        ----------
+        spare : bool
+            Whether a single network needs held-out rows of its own.
+
+        Raises
+        ------
+        ValueError
+            If there are too few rows or groups, or groups for a single network.
+        """
+        if not recipe.members:
+            if self.groups is not None:
+                raise ValueError(
+                    "groups need a forest, and these settings are a single network. Use "
+                    "preset='default', or leave groups out."
+                )
+            if spare and recipe.validation_fraction > 0:
+                self._hold_out(recipe.validation_fraction, seed)
+            return None
+        n_folds = min(count_folds(self.n_rows), recipe.members)
+        groups = None
+        if self.groups is not None:
+            groups = read_groups(self.groups, self.n_rows)
+            n_folds = min(n_folds, int(groups.max()) + 1)
+        return Folds.draw(self.strata(), n_folds, seed, groups)
+
+    def strata(self) -> np.ndarray:
+        """What folds are balanced by: numbers of the classes, whatever their dtype."""
+        if self.labels.ndim == 2 or not self.classes:
+            return self.labels
+        return np.unique(self.labels, return_inverse=True)[1]
+
+    def _hold_out(self, fraction: float, seed: int) -> None:
+        size = min(round(self.n_rows * fraction), MAX_HELD_OUT)
+        if size < 2 or self.n_rows - size < 2:
+            raise ValueError(
+                f"validation_fraction={fraction} of {self.n_rows} rows leaves too few to train or "
+                "to measure on. Set validation_fraction=0, or pass an eval_set."
+            )
+        splitter: Any = ShuffleSplit(1, test_size=size, random_state=seed)
+        strata = self.strata()
+        if strata.ndim == 1 and strata.dtype.kind != "f":
+            counts = np.unique(strata, return_counts=True)[1]
+            if counts.min() >= 2 and len(counts) <= min(size, self.n_rows - size):
+                splitter = StratifiedShuffleSplit(1, test_size=size, random_state=seed)
+        training, held_out = next(splitter.split(np.empty((self.n_rows, 0)), strata))
+        self.training, self.held_out = np.sort(training), np.sort(held_out)
+
+    def encoder(self, categorical_features: Any, scale: str) -> TableEncoder:
+        """Learn the encoding from the training rows."""
+        encoder = TableEncoder(categorical_features, scale=scale)  # type: ignore[arg-type]
+        return encoder.fit(self.table, self.training)
+
+    def classification(self) -> ClassTarget | MultilabelTarget:
+        """The target of all labels: a class that only held-out rows have still is a class."""
+        if self.labels.ndim == 2:
+            return MultilabelTarget(self.labels.shape[1])
+        return ClassTarget(np.unique(self.labels))
+
+    def regression(self) -> RegressionTarget:
+        """The scale of the target in training rows that have a weight."""
+        rows = slice(None) if self.training is None else self.training
+        labels = self.labels[rows]
+        if self.weights is not None and self.weights[rows].any():
+            labels = labels[self.weights[rows] > 0]
+        return RegressionTarget.of(labels)
+
+    def rows(
+        self, encoder: TableEncoder, target: Target, folds: Folds | None, device: torch.device
+    ) -> tuple[Rows, Rows | None]:
+        """Encoded training rows, and held-out ones if there are any."""
+        features, targets = encoder.transform(self.table), target.encode(self.labels)
+        drawn = None if folds is None else folds.drawn
+        rows = Rows(features, targets, self.weights, self.training, device, drawn)
+        if self.held_out is None:
+            return rows, None
+        return rows, Rows(features, targets, self.weights, self.held_out, device)

@@ -22,7 +22,7 @@ from nrs.tabular.forest.folds import count_folds
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.rows.sample import hashed_folds
 from nrs.tabular.rows.stream import Block, StreamedBatches
-from nrs.tabular.runtime import checksum, draw_seed, pick_device
+from nrs.tabular.run import checksum, draw_seed, pick_device
 from nrs.tabular.targets import (
     ClassTarget,
     RegressionTarget,

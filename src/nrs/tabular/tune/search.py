@@ -18,7 +18,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
 from nrs.tabular.estimator import TableEstimator
-from nrs.tabular.runtime import draw_seed
+from nrs.tabular.run import draw_seed
 from nrs.tabular.tune.progress import watching
 from nrs.tabular.tune.space import (
     check_space,

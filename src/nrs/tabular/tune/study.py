@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nrs.tabular.encode.table import read_table
-from nrs.tabular.runtime import checksum
+from nrs.tabular.rows.memory import checksum
 from nrs.tabular.targets import labels_as_array
 from nrs.tabular.tune.space import OF_A_RUN, as_json
 

@@ -1,0 +1,194 @@
+"""Where one fit runs, and the step from encoded rows to a trained model."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from joblib import effective_n_jobs
+from sklearn.utils import check_random_state
+from threadpoolctl import ThreadpoolController
+from torch import nn
+
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.folds import Folds
+from nrs.tabular.recipe import Recipe, is_number
+from nrs.tabular.rows.memory import Rows, checksum
+from nrs.tabular.targets import Target
+from nrs.training import Callback, Checkpoint, History, Progress, TimeLimit
+from nrs.training.processes import ALONE, Processes, find_device, present
+
+if TYPE_CHECKING:
+    from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.forest.out_of_bag import OutOfBag
+    from nrs.tabular.single import SingleModel
+
+
+@dataclass(frozen=True)
+class Run:
+    """Seed, device, clock and files of one fit.
+
+    Attributes
+    ----------
+    seed : int
+        The same in all processes of a launcher.
+    begin : float
+        When the fit began, by ``time.monotonic()``.
+    """
+
+    seed: int
+    device: torch.device
+    begin: float
+    n_jobs: int | None = None
+    time_limit: float | None = None
+    precision: str = "float32"
+    n_workers: int = 1
+    divide: str = "auto"
+    verbose: int = 0
+    callbacks: Sequence[Callback] = ()
+    checkpoint: str | os.PathLike[str] | None = None
+    repeatable: bool = True
+
+    @classmethod
+    @contextmanager
+    def of(cls, estimator: TableEstimator) -> Iterator[Run]:
+        """The run of an estimator's fit, which has its threads within the block."""
+        begin = time.monotonic()
+        limit = estimator.time_limit
+        if limit is not None and not (is_number(limit) and limit > 0):
+            raise ValueError(f"time_limit must be a number of seconds above 0; got {limit!r}")
+        group = present()
+        with threads(estimator.n_jobs):
+            yield cls(
+                seed=group.of_writer(draw_seed(estimator.random_state)),
+                device=pick_device(estimator.device, group),
+                begin=begin,
+                n_jobs=estimator.n_jobs,
+                time_limit=limit,
+                precision=estimator.precision,
+                n_workers=estimator.n_workers,
+                divide=estimator.divide,
+                verbose=estimator.verbose,
+                callbacks=estimator.callbacks or (),
+                checkpoint=estimator.checkpoint,
+                repeatable=isinstance(estimator.random_state, (int, np.integer)),
+            )
+
+    def callbacks_of(self, evaluation: float = 0.0, after: float = 0.0) -> list[Callback]:
+        """The user's callbacks, the time limit and the progress bar.
+
+        Parameters
+        ----------
+        evaluation, after : seconds that an evaluation, and what follows training, will take.
+        """
+        chosen = list(self.callbacks)
+        if self.time_limit is not None:
+            limit = max(self.time_limit - after, 1e-3)
+            # Encoding the table took some of it.
+            chosen.append(TimeLimit(limit, begun=self.begin, evaluation=evaluation))
+        return [*chosen, Progress(self.verbose)] if self.verbose else chosen
+
+    def checkpoint_of(
+        self, recipe: Recipe, rows: Rows, held_out: Rows | None, group: Processes = ALONE
+    ) -> Checkpoint | None:
+        """The checkpoint of this fit, if one is asked for."""
+        if self.checkpoint is None:
+            return None
+        if not self.repeatable:
+            raise ValueError(
+                "checkpoint needs an integer random_state, so that a restarted fit is the same fit"
+            )
+        identity: dict[str, Any] = {
+            "data": rows.checksum(),
+            "held_out": None if held_out is None else held_out.checksum(),
+            # The writer may know a metric that could not be sent to the others.
+            "recipe": group.of_writer(recipe.to_dict()),
+        }
+        if rows.folds is not None:
+            identity["folds"] = checksum(rows.folds.numpy())
+        return Checkpoint(self.checkpoint, identity)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Everything that a fit has learned; an estimator adopts it in one step.
+
+    Attributes
+    ----------
+    names : list of str or None
+        Of the columns, if the table had names.
+    predictor : nn.Module
+        The folded network.
+    """
+
+    names: list[str] | None
+    target: Target
+    encoder: TableEncoder
+    model: SingleModel
+    history: History
+    importances: np.ndarray
+    out_of_bag: OutOfBag | None
+    predictor: nn.Module
+
+
+def learn(
+    kind: type[SingleModel],
+    rows: Rows,
+    held_out: Rows | None,
+    encoder: TableEncoder,
+    target: Target,
+    recipe: Recipe,
+    folds: Folds | None,
+    run: Run,
+) -> Learned:
+    """Grow a model for encoded rows, train it and calibrate it."""
+    model = kind.grow(rows, encoder, target, recipe, folds, run)
+    history = model.learn(rows, held_out, run)
+    importances = model.importances(rows, encoder)
+    finished = model.finish(rows)
+    return Learned(
+        encoder.names, target, encoder, model, history, importances, finished, model.folded()
+    )
+
+
+def pick_device(device: str | torch.device, group: Processes = ALONE) -> torch.device:
+    """``"auto"`` is the GPU where there is one; anything else is torch's own name for a device.
+
+    One of several processes on GPUs takes the one that is its own.
+    """
+    if group.device.type == "cuda" and str(device) in ("auto", "cuda"):
+        return group.device
+    return find_device(device)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[None]:
+    """Let this thread's torch operations use `n_jobs` threads: None is one, -1 all cores.
+
+    OpenMP keeps the number for each calling thread, so nothing else in the process changes;
+    torch's own setting would. One thread is the default because several fits at once, each with a
+    thread per core, slow each other to a crawl.
+    """
+    wanted = effective_n_jobs(n_jobs)
+    if wanted == torch.get_num_threads():
+        yield
+        return
+    with _controller().limit(limits=wanted, user_api="openmp"):
+        yield
+
+
+def draw_seed(random_state: Any) -> int:
+    """A seed from an int, None or a NumPy random state, as scikit-learn understands them."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
