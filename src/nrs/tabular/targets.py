@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor
 
-from nrs.tabular.encode.column_encoders import LIMIT, moments
+from nrs.tabular.encode.number import LIMIT, moments
 
 
 class ClassTarget:

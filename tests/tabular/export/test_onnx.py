@@ -8,8 +8,8 @@ import torch
 from scipy import sparse
 
 from nrs import NRSClassifier, NRSRegressor
+from nrs.tabular.encode.category import missing_text
 from nrs.tabular.export import onnx_inputs, onnx_schema
-from nrs.tabular.export.encoder_graph import missing_text
 from tests.tabular.mixed import mixed_table, strange_rows
 
 pytest.importorskip("onnx", reason="needs onnx")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,10 @@ class Graph:
     def columns(self, value: str, places: Any) -> str:
         """Take some columns of a (rows, columns) value."""
         return self.op("Gather", value, self.constant(np.asarray(places, np.int64)), axis=1)
+
+    def concat(self, values: Sequence[str]) -> str:
+        """Join the columns of (rows, columns) values."""
+        return self.op("Concat", *values, axis=1) if len(values) > 1 else values[0]
 
     def reshape(self, value: str, *shape: int) -> str:
         return self.op("Reshape", value, self.constant(np.array(shape, np.int64)))

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from nrs._version import __version__
 from nrs.core.atomic import atomic_write
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.export.encoder_graph import encode, missing_text
 from nrs.tabular.export.graph import IR_VERSION, OPSETS, Graph
 from nrs.tabular.export.network_graph import network
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, Target
@@ -35,11 +34,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     _refuse_sparse(encoder)
     graph = Graph()
     names = input_names(encoder)
-    if _is_matrix(encoder):
-        features = encode(graph, encoder, [], MATRIX)
-    else:
-        features = encode(graph, encoder, names, None)
-    outputs = network(graph, model.predictor_, features)
+    outputs = network(graph, model.predictor_, encoder.to_onnx(graph, names))
     ends = _outputs(graph, model.target_, outputs, names)
     content = _serialize(graph, encoder, model.target_, ends)
     with atomic_write(path) as file:
@@ -48,9 +43,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
 
 def input_names(encoder: TableEncoder) -> list[str]:
     """Names of a graph's inputs: those of the columns, ``x0``, ``x1``, … or ``X`` for all."""
-    if _is_matrix(encoder):
-        return [MATRIX]
-    return encoder.names or [f"x{index}" for index in range(encoder.n_features_in_)]
+    return [MATRIX] if encoder.reads_matrix else encoder.column_names
 
 
 def onnx_inputs(model: Any, X: Any) -> dict[str, np.ndarray]:
@@ -85,19 +78,10 @@ def onnx_inputs(model: Any, X: Any) -> dict[str, np.ndarray]:
     columns = []
     for index, kind in enumerate(encoder.kinds_):
         column = table.column(int(source[index]), kind)
-        if kind == "category":
-            levels = [*column.levels, missing_text(_levels(encoder, index))]
-            values = np.array(levels, dtype=object)[column.values]
-        elif kind == "date":
-            values = column.values.astype(np.int64) / 1e6
-            values[column.missing()] = np.nan
-        else:
-            values = column.values.astype(np.float64)
-        columns.append(values[:, None])
-    names = input_names(encoder)
-    if _is_matrix(encoder):
+        columns.append(encoder.column_encoder(index).onnx_cells(column)[:, None])
+    if encoder.reads_matrix:
         return {MATRIX: np.hstack(columns)}
-    return dict(zip(names, columns, strict=True))
+    return dict(zip(encoder.column_names, columns, strict=True))
 
 
 def onnx_schema(model: Any) -> dict[str, Any]:
@@ -120,32 +104,18 @@ def onnx_schema(model: Any) -> dict[str, Any]:
 
 
 def _schema(encoder: TableEncoder, target: Target) -> dict[str, Any]:
-    named = encoder.names or [f"x{index}" for index in range(encoder.n_features_in_)]
-    columns = []
-    for index, (name, kind) in enumerate(zip(named, encoder.kinds_, strict=True)):
-        entry: dict[str, Any] = {"name": name, "kind": kind, "type": "double", "missing": "NaN"}
-        if kind == "category":
-            levels = _levels(encoder, index)
-            entry |= {"type": "string", "missing": missing_text(levels), "levels": levels}
-        columns.append(entry)
+    columns = [
+        {"name": name, "kind": encoder.kinds_[index], **encoder.column_encoder(index).onnx_schema()}
+        for index, name in enumerate(encoder.column_names)
+    ]
     schema: dict[str, Any] = {"nrs": __version__, "task": target.kind, "columns": columns}
     if isinstance(target, (ClassTarget, MultilabelTarget)):
         schema["classes"] = [_label(label) for label in target.classes.tolist()]
     return schema
 
 
-def _levels(encoder: TableEncoder, index: int) -> list[str]:
-    learned: Any = encoder.encoders.get(index)
-    return [] if learned is None else list(learned.levels)
-
-
 def _label(label: Any) -> Any:
     return label if isinstance(label, (bool, int, float, str)) else str(label)
-
-
-def _is_matrix(encoder: TableEncoder) -> bool:
-    """Whether the model was fitted to an array of numbers without names."""
-    return encoder.names is None and set(encoder.kinds_) <= {"number", "boolean"}
 
 
 def _refuse_sparse(encoder: TableEncoder) -> None:
@@ -210,12 +180,13 @@ def _value(graph: Graph, name: str, dtype: Any, *shape: int) -> Any:
 def _serialize(graph: Graph, encoder: TableEncoder, target: Target, ends: list[Any]) -> bytes:
     onnx = graph.onnx
     names = input_names(encoder)
-    if _is_matrix(encoder):
+    schema = _schema(encoder, target)
+    if encoder.reads_matrix:
         inputs = [_value(graph, MATRIX, np.float64, encoder.n_features_in_)]
     else:
         inputs = [
-            _value(graph, name, object if kind == "category" else np.float64, 1)
-            for name, kind in zip(names, encoder.kinds_, strict=True)
+            _value(graph, name, object if column["type"] == "string" else np.float64, 1)
+            for name, column in zip(names, schema["columns"], strict=True)
         ]
     whole = onnx.helper.make_model(
         onnx.helper.make_graph(graph.nodes, "nrs", inputs, ends, graph.constants),
@@ -224,7 +195,7 @@ def _serialize(graph: Graph, encoder: TableEncoder, target: Target, ends: list[A
         producer_name="nrs",
         producer_version=__version__,
     )
-    onnx.helper.set_model_props(whole, {"nrs": json.dumps(_schema(encoder, target))})
+    onnx.helper.set_model_props(whole, {"nrs": json.dumps(schema)})
     if whole.ByteSize() > MOST_BYTES:
         raise ValueError(
             f"an ONNX file must have at most {MOST_BYTES} bytes, however: the model has "
