@@ -413,6 +413,10 @@ class TableEstimator(BaseEstimator):
     def _read_table(self, X: Any, *, reset: bool) -> Table:
         return read_table_for(self, X, reset=reset)
 
+    def read_table(self, X: Any) -> Table:
+        """Read a table to predict, its columns checked against those of the fit."""
+        return self._read_table(X, reset=False)
+
     def _sample_weights(self, given: Any, labels: np.ndarray) -> np.ndarray | None:
         weights = self._class_weights(labels)
         if given is not None:
@@ -607,6 +611,10 @@ class TableEstimator(BaseEstimator):
         for chunk in table.chunks(columns=names):
             with table.naming(chunk):
                 yield ArrowTable.from_batches([chunk.batch])
+
+    def forward(self, features: Any) -> Tensor:
+        """Network outputs (n_rows, n_outputs) for every row of encoded features."""
+        return self._forward(features)
 
     def _forward(self, features: Any, n_outputs: int | None = None) -> Tensor:
         """Network outputs for every row of encoded features."""
