@@ -13,8 +13,8 @@ from pyarrow import parquet
 import nrs
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.tabular.encode import survey as survey_module
-from nrs.tabular.encode.column_encoders import moments
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.number import moments
 from nrs.tabular.encode.survey import begin_survey, survey_table
 from nrs.tabular.rows.sample import RowSample, hashed_folds
 from nrs.tabular.rows.table_fit import make_target
@@ -146,7 +146,7 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path):
     assert (survey.n_rows, survey.unlabelled) == (2, 2)
     target = make_target(survey, classes=False)
     assert (target.mean.tolist(), target.std.tolist()) == ([1.0], [0.5])
-    assert survey.encoder(None, "standard")._numbers.center.tolist() == [2.0]
+    assert survey.encoder(None, "standard").numbers.center.tolist() == [2.0]
 
 
 def test_targets_that_cannot_be_used(tmp_path):

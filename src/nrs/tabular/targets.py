@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor
 
-from nrs.tabular.encode.column_encoders import LIMIT, moments
+from nrs.tabular.encode.number import LIMIT, moments
 from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS, NUMBER_METRICS, Metric
 

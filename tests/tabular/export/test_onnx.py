@@ -8,8 +8,8 @@ import torch
 from scipy import sparse
 
 from nrs import NRSClassifier, NRSRegressor
+from nrs.tabular.encode.category import missing_text
 from nrs.tabular.export import onnx_inputs, onnx_schema
-from nrs.tabular.export.encoder_graph import missing_text
 from tests.tabular.mixed import mixed_table, strange_rows
 
 pytest.importorskip("onnx", reason="needs onnx")
@@ -108,7 +108,7 @@ def test_wide_tables_and_groups_of_learners(tmp_path, monkeypatch):
     grouped = NRSClassifier(preset="single", n_per=2, epochs=1, random_state=0, verbose=0)
     grouped.fit(X, y)
     # As lists of features rather than as one matrix.
-    monkeypatch.setattr("nrs.tabular.export.network_graph.MOST_CELLS", 0)
+    monkeypatch.setattr("nrs.tabular.export.network.MAX_CELLS", 0)
     for model in (forest, grouped):
         outputs = run(model, X, tmp_path / "m.onnx")
         np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X), atol=1e-5)
@@ -174,12 +174,14 @@ def test_what_cannot_be_written(tmp_path, monkeypatch):
     X = sparse.random(40, 6, 0.5, format="csr", random_state=0)
     model = NRSClassifier(**FAST).fit(X, np.arange(40) % 2)
     path = tmp_path / "m.onnx"
-    with pytest.raises(ValueError, match=r"dense table .* however: .* sparse"):
+    with pytest.raises(
+        ValueError, match=r"ONNX has no sparse rows, .* fitted to a sparse matrix\. Fit it to"
+    ):
         model.to_onnx(path)
     dense = NRSClassifier(**FAST).fit(X.toarray(), np.arange(40) % 2)
     path.write_bytes(b"before")
-    monkeypatch.setattr("nrs.tabular.export.onnx_file.MOST_BYTES", 1000)
-    with pytest.raises(ValueError, match="at most 1000 bytes"):
+    monkeypatch.setattr("nrs.tabular.export.onnx_file.MAX_BYTES", 1000)
+    with pytest.raises(ValueError, match="at most 1,000 bytes; this model has"):
         dense.to_onnx(path)
     assert path.read_bytes() == b"before"
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)

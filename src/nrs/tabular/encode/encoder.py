@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nrs.tabular.encode.column_encoders import (
-    CategoryEncoder,
-    DateEncoder,
-    Moments,
-    NumberBlock,
-    moments,
-    row_chunks,
-)
 from nrs.tabular.encode.columns import Column, Kind
+from nrs.tabular.encode.kinds import KINDS, ColumnEncoder
+from nrs.tabular.encode.number import Moments, NumberBlock, NumberEncoder, moments, row_chunks
 from nrs.tabular.encode.sparse import SparseScaler
 from nrs.tabular.encode.table import Table, categorical_columns, infinite_value, read_table
+
+if TYPE_CHECKING:
+    from nrs.tabular.export.graph import Graph
 
 STATE_VERSION = 1
 # Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
@@ -87,9 +85,12 @@ class TableEncoder(BaseEstimator):
     """
 
     kinds_: list[Kind]
+    names: list[str] | None
+    numbers: NumberBlock
+    # Of each column that has features: its encoder, and the place of its first feature.
+    encoders: dict[int, ColumnEncoder]
     first: dict[int, int]
     _sparse: SparseScaler | None
-    encoders: dict[int, CategoryEncoder | DateEncoder]
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class TableEncoder(BaseEstimator):
             self._sparse = SparseScaler.fit(table, rows, scaled=self.scale == "standard")
         else:
             self._fit_columns(table, rows, declared)
-        self._name_features()
+        self._lay_out()
         return self
 
     def fit_learned(
@@ -139,7 +140,7 @@ class TableEncoder(BaseEstimator):
         names: list[str] | None,
         kinds: list[Kind],
         numbers: Mapping[int, tuple[float, ...]],
-        encoders: Mapping[int, CategoryEncoder | DateEncoder],
+        encoders: Mapping[int, ColumnEncoder],
     ) -> TableEncoder:
         """Fit from what was learned elsewhere, such as by one pass over a table in many files.
 
@@ -151,14 +152,15 @@ class TableEncoder(BaseEstimator):
         numbers : dict of column to (missing cells, other cells, mean, standard deviation)
             Of each number, boolean and duration.
         encoders : dict of column to encoder
-            Of each category and date.
+            Of all other columns.
         """
         self._check_parameters()
         self._begin(len(kinds), names)
         self.kinds_ = list(kinds)
-        self.encoders = dict(sorted(encoders.items()))
-        self._lay_out({index: (kinds[index], entry) for index, entry in numbers.items()})
-        self._name_features()
+        self.encoders = dict(encoders)
+        for index, learned in numbers.items():
+            self.encoders[index] = NumberEncoder.of_moments(kinds[index], learned, self.scale)
+        self._lay_out()
         return self
 
     def _check_parameters(self) -> None:
@@ -174,108 +176,74 @@ class TableEncoder(BaseEstimator):
         self.n_features_in_ = n_columns
         self.kinds_ = ["number"] * n_columns
         self.names = None if names is None else list(names)
-        self.first = {}
-        self._sparse = None
-        self.numbers = NumberBlock.of([])
         self.encoders = {}
+        self._sparse = None
 
     def _fit_columns(self, table: Table, rows: np.ndarray | None, declared: frozenset[int]) -> None:
-        learned: dict[int, tuple[Kind, tuple[float, ...]]] = {}
-
-        def learn(kind: Kind, columns: list[int], found: Moments) -> None:
-            entries = zip(found.missing, found.seen, found.mean, found.std, strict=True)
-            for index, entry in zip(columns, entries, strict=True):
-                learned[index] = (kind, tuple(map(float, entry)))
-
         singly = list(range(table.n_columns))
         if table.matrix is not None:
-            matrix = table.matrix
             together = [index for index in singly if index not in declared]
-            kind: Kind = "boolean" if matrix.dtype.kind == "b" else "number"
+            kind: Kind = "boolean" if table.matrix.dtype.kind == "b" else "number"
             singly = sorted(declared)
-            learn(kind, together, self._matrix_moments(table, matrix, rows, together))
+            learned = _matrix_moments(table, table.matrix, rows, together)
+            for place, index in enumerate(together):
+                self.kinds_[index] = kind
+                one = NumberEncoder.of_moments(kind, learned.column(place), self.scale)
+                self.encoders[index] = one
         for index in singly:
             column = table.column(index, "category" if index in declared else None)
             if rows is not None:
                 column = Column(column.kind, column.values[rows], column.levels)
             self.kinds_[index] = column.kind
-            if column.kind == "category":
-                self.encoders[index] = CategoryEncoder.fit(column, int(self.max_levels))
-            elif column.kind == "date":
-                self.encoders[index] = DateEncoder.fit(column)
-            else:
-                values = column.values[:, None]
-                learn(column.kind, [index], self._matrix_moments(table, values, None, [0]))
-        self._lay_out(learned)
+            self.encoders[index] = KINDS[column.kind].fit(
+                column, scale=self.scale, max_levels=int(self.max_levels)
+            )
 
-    def _matrix_moments(
-        self, table: Table, matrix: np.ndarray, rows: np.ndarray | None, columns: list[int]
-    ) -> Moments:
-        n_rows = len(matrix) if rows is None else len(rows)
-        pick = _whole(columns, matrix.shape[1])
-
-        def chunks() -> Iterator[tuple[int, np.ndarray]]:
-            for part in row_chunks(n_rows, len(columns)):
-                chunk = matrix[part] if rows is None else matrix[rows[part]]
-                yield part.start, chunk[:, pick]
-
-        def on_infinite(row: int, place: int) -> None:
-            at, column = (row if rows is None else int(rows[row])), columns[place]
-            raise infinite_value(table.label(column), at, matrix[at, column])
-
-        return moments(chunks, len(columns), on_infinite)
-
-    def _lay_out(self, learned: dict[int, tuple[Kind, tuple[float, ...]]]) -> None:
-        """Give each column its place in the output, in the order of the source columns."""
-        entries = []
-        at = 0
-        for index in range(self.n_features_in_):
-            if index in self.encoders:
-                self.first[index] = at
-                at += len(self.encoders[index].features)
-                continue
-            kind, (missing, seen, mean, std) = learned[index]
-            self.kinds_[index] = kind
-            scaled = self.scale == "standard" and kind != "boolean"
-            # The paper's network reads every column, so unscaled constants stay.
-            kept = seen > 0 and (std > 0 or self.scale == "none")
-            shown = seen > 0 and missing > 0
-            if kept or shown:
-                center, scale = (mean, std if std > 0 else 1.0) if scaled else (0.0, 1.0)
-                fill = 0.5 if kind == "boolean" else 0.0 if scaled else mean
-                entries.append(
-                    (index, center, scale, fill, at if kept else -1, at + kept if shown else -1)
-                )
-            at += kept + shown
-        self.numbers = NumberBlock.of(entries)
-        self.encoders = {i: e for i, e in self.encoders.items() if e.features}
-
-    def _name_features(self) -> None:
+    def _lay_out(self) -> None:
+        """Give each column its places among the features, in the order of the source columns."""
+        self.encoders = {i: one for i, one in sorted(self.encoders.items()) if one.features}
+        ends = accumulate(len(one.features) for one in self.encoders.values())
+        self.first = dict(zip(self.encoders, [0, *ends], strict=False))
+        numbers = {i: one for i, one in self.encoders.items() if isinstance(one, NumberEncoder)}
+        self.numbers = NumberBlock.of(numbers, self.first)
+        self._singly = {i: one for i, one in self.encoders.items() if i not in numbers}
         self.is_sparse_ = self._sparse is not None
-        source = self.names or [f"x{index}" for index in range(self.n_features_in_)]
+        names = self.column_names
         if self.names is not None:
-            self.feature_names_in_ = np.array(self.names, dtype=object)
+            self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        features: dict[int, tuple[int, str]] = {}
+        features = [
+            (i, names[i] + text) for i, one in self.encoders.items() for text in one.features
+        ]
         if self._sparse is not None:
-            features = {at: (i, source[i]) for at, i in enumerate(self._sparse.kept.tolist())}
-        block = self.numbers
-        for index, value_at, missing_at in zip(
-            block.source.tolist(), block.value_at.tolist(), block.missing_at.tolist(), strict=True
-        ):
-            features[value_at] = (index, source[index])
-            features[missing_at] = (index, f"{source[index]} (missing)")
-        features.pop(-1, None)
-        for index, encoder in self.encoders.items():
-            for place, feature in enumerate(encoder.features):
-                features[self.first[index] + place] = (index, source[index] + feature)
+            features = [(index, names[index]) for index in self._sparse.kept.tolist()]
         if not features:
-            features = {0: (0, "constant")}
-        ordered = [features[at] for at in range(len(features))]
-        self.n_features_out_ = len(ordered)
-        self.groups_ = np.array([index for index, _ in ordered], dtype=np.int64)
-        self.feature_names_out_ = np.array([name for _, name in ordered], dtype=object)
+            features = [(0, "constant")]
+        self.n_features_out_ = len(features)
+        self.groups_ = np.array([index for index, _ in features], dtype=np.int64)
+        self.feature_names_out_ = np.array([name for _, name in features], dtype=object)
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the source columns; ``x0``, ``x1``, … where they have none."""
+        return self.names or [f"x{index}" for index in range(self.n_features_in_)]
+
+    @property
+    def reads_matrix(self) -> bool:
+        """Whether the training table was an array of numbers or booleans without names."""
+        return self.names is None and set(self.kinds_) <= {"number", "boolean"}
+
+    def column_encoder(self, index: int) -> ColumnEncoder:
+        """The encoder of a source column, also of one that gives no features."""
+        return self.encoders.get(index) or KINDS[self.kinds_[index]].empty()
+
+    def original(self, feature: int, value: float) -> str:
+        """The value of a feature in the words and units of the table, where it has them."""
+        index = int(self.groups_[feature])
+        if self._sparse is not None:
+            return self._sparse.original(feature, value)
+        return self.column_encoder(index).original(feature - self.first.get(index, 0), value)
 
     def transform(self, X: Any) -> Any:
         """Encode a table.
@@ -304,11 +272,49 @@ class TableEncoder(BaseEstimator):
             return self._sparse.transform(table, source)
         out = np.zeros((table.n_rows, self.n_features_out_), dtype=np.float32)
         self._write_numbers(table, source, out)
-        for index, encoder in self.encoders.items():
+        for index, encoder in self._singly.items():
             first = self.first[index]
             column = table.column(int(source[index]), self.kinds_[index])
             encoder.write(column, out[:, first : first + len(encoder.features)])
         return out
+
+    def to_onnx(self, graph: Graph, inputs: Sequence[str]) -> str:
+        """Add the encoding of raw rows to a graph: :meth:`transform` as ONNX operators.
+
+        Parameters
+        ----------
+        graph : Graph
+        inputs : sequence of str
+            The name of the (rows, 1) value of each column, or of one (rows, columns) value if
+            :attr:`reads_matrix`. Cells are those of :meth:`ColumnEncoder.onnx_cells`.
+
+        Returns
+        -------
+        str
+            The name of the (rows, n_features_out_) features.
+        """
+        pieces: list[tuple[np.ndarray, str]] = []
+        source = self.numbers.source.tolist()
+        if source:
+            one = self.reads_matrix
+            raw = (
+                graph.columns(inputs[0], source)
+                if one
+                else graph.concat([inputs[index] for index in source])
+            )
+            pieces += self.numbers.to_onnx(graph, raw)
+        for index, encoder in self._singly.items():
+            places = self.first[index] + np.arange(len(encoder.features))
+            pieces.append((places, encoder.to_onnx(graph, inputs[index])))
+        if not pieces:
+            shape = graph.op("Shape", inputs[0], end=1)
+            shape = graph.op("Concat", shape, graph.constant(np.array([1])), axis=0)
+            return graph.op("Expand", graph.constant(np.zeros(1, np.float32)), shape)
+        order = np.concatenate([places for places, _ in pieces])
+        features = graph.concat([value for _, value in pieces])
+        return (
+            features if (np.diff(order) == 1).all() else graph.columns(features, np.argsort(order))
+        )
 
     def fit_transform(self, X: Any, rows: np.ndarray | None = None) -> Any:
         """Learn from `rows` (all by default), then encode every row.
@@ -379,12 +385,12 @@ class TableEncoder(BaseEstimator):
             "n_features_in": self.n_features_in_,
             "names": self.names,
             "kinds": list(self.kinds_),
-            "numbers": self.numbers.to_state(),
+            "numbers": self.numbers.state(),
             "columns": [
-                {"index": index, "first": self.first[index], "state": encoder.to_state()}
-                for index, encoder in self.encoders.items()
+                {"index": index, "first": self.first[index], "state": encoder.state()}
+                for index, encoder in self._singly.items()
             ],
-            "sparse": None if self._sparse is None else self._sparse.to_state(),
+            "sparse": None if self._sparse is None else self._sparse.state(),
         }
 
     @classmethod
@@ -412,21 +418,34 @@ class TableEncoder(BaseEstimator):
         kinds: list[Kind] = list(state["kinds"])
         declared = [index for index, kind in enumerate(kinds) if kind == "category"]
         encoder = cls(declared or None, state["scale"], state["max_levels"])
-        encoder.n_features_in_ = state["n_features_in"]
+        encoder._begin(state["n_features_in"], state["names"])
         encoder.kinds_ = kinds
-        encoder.names = state["names"]
-        encoder.numbers = NumberBlock.from_state(state["numbers"])
-        encoder.first = {entry["index"]: entry["first"] for entry in state["columns"]}
-        encoder.encoders = {
-            entry["index"]: (
-                DateEncoder if kinds[entry["index"]] == "date" else CategoryEncoder
-            ).from_state(entry["state"])
-            for entry in state["columns"]
-        }
+        encoder.encoders.update(NumberBlock.from_state(state["numbers"]).encoders())
+        for entry in state["columns"]:
+            kind = KINDS[kinds[entry["index"]]]
+            encoder.encoders[entry["index"]] = kind.from_state(entry["state"])
         parts = state["sparse"]
         encoder._sparse = None if parts is None else SparseScaler.from_state(parts)
-        encoder._name_features()
+        encoder._lay_out()
         return encoder
+
+
+def _matrix_moments(
+    table: Table, matrix: np.ndarray, rows: np.ndarray | None, columns: list[int]
+) -> Moments:
+    n_rows = len(matrix) if rows is None else len(rows)
+    pick = _whole(columns, matrix.shape[1])
+
+    def chunks() -> Iterator[tuple[int, np.ndarray]]:
+        for part in row_chunks(n_rows, len(columns)):
+            chunk = matrix[part] if rows is None else matrix[rows[part]]
+            yield part.start, chunk[:, pick]
+
+    def on_infinite(row: int, place: int) -> None:
+        at, column = (row if rows is None else int(rows[row])), columns[place]
+        raise infinite_value(table.label(column), at, matrix[at, column])
+
+    return moments(chunks, len(columns), on_infinite)
 
 
 def _whole(columns: list[int], n_columns: int) -> Any:

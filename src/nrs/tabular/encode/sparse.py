@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
 
-from nrs.tabular.encode.column_encoders import LIMIT, row_chunks
+from nrs.tabular.encode.number import LIMIT, row_chunks, short
 from nrs.tabular.encode.table import Table, infinite_value
 
 
@@ -71,7 +71,11 @@ class SparseScaler:
         out = sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
         return out if len(self.kept) == out.shape[1] else out[:, self.kept]
 
-    def to_state(self) -> dict[str, list[Any]]:
+    def original(self, place: int, value: float) -> str:
+        """The value of a feature in the units of the table."""
+        return short(float(value * self.scale[self.kept[place]])) if len(self.kept) else "0"
+
+    def state(self) -> dict[str, list[Any]]:
         return {"kept": self.kept.tolist(), "scale": self.scale.tolist()}
 
     @classmethod

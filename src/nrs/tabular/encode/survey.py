@@ -14,9 +14,11 @@ from typing import Any, cast
 import numpy as np
 
 from nrs.datasets.large_table import Chunk, Table
-from nrs.tabular.encode.column_encoders import CategoryEncoder, DateEncoder, Moments, moments, turns
+from nrs.tabular.encode.category import CategoryEncoder
 from nrs.tabular.encode.columns import Column, Kind
+from nrs.tabular.encode.date import DateEncoder, turns
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.number import Moments, moments
 from nrs.tabular.encode.sketch import QuantileSketch
 from nrs.tabular.encode.table import categorical_columns, read_table
 from nrs.tabular.rows.sample import RowSample, row_places

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from nrs.datasets.large_table import Table
-from nrs.tabular.encode.column_encoders import Moments
+from nrs.tabular.encode.number import Moments
 from nrs.tabular.encode.sketch import QuantileSketch
 from nrs.tabular.encode.survey import Levels, Survey, survey_table
 from nrs.training.processes import present

@@ -16,9 +16,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from nrs.tabular.encode.column_encoders import CategoryEncoder
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.explain.inputs import column_names
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
 
 METHODS = ("integrated_gradients", "gradient_x_input")
@@ -141,7 +139,7 @@ def attribute(
         gap=(outputs - base - features.sum(1)).numpy(),
         targets=targets.numpy(),
         feature_names=encoder.feature_names_out_.tolist(),
-        column_names=column_names(encoder),
+        column_names=encoder.column_names,
     )
 
 
@@ -154,12 +152,9 @@ def neutral_row(encoder: TableEncoder) -> np.ndarray:
     array([0. , 0.5])
     """
     row = np.zeros(encoder.n_features_out_)
-    block = encoder.numbers
-    shown = block.value_at >= 0
-    row[block.value_at[shown]] = block.fill[shown]
-    for index, learned in encoder.encoders.items():
-        if isinstance(learned, CategoryEncoder) and learned.binary:
-            row[encoder.first[index]] = 0.5
+    for index, one in encoder.encoders.items():
+        first = encoder.first[index]
+        row[first : first + len(one.features)] = one.neutral
     return row
 
 

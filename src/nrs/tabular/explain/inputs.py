@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ class Inputs:
             high = low + 1 / bins.rate.double().cpu().numpy()
             is_level = np.arange(bins.n_bins) >= bins.n_steps
             ends = [
-                [original(encoder, feature, end) for end in ((a,) if alone else (a, b))]
+                [encoder.original(feature, end) for end in ((a,) if alone else (a, b))]
                 for feature, a, b, alone in zip(source.tolist(), low, high, is_level, strict=True)
             ]
             names = names + [
@@ -48,7 +47,7 @@ class Inputs:
                 for feature, shown in zip(source.tolist(), ends, strict=True)
             ]
             groups = np.concatenate([groups, groups[source]])
-        return cls(names, groups, column_names(encoder))
+        return cls(names, groups, encoder.column_names)
 
     def columns_of(self, inputs: np.ndarray) -> list[str]:
         """Names of the columns that some inputs come from, in the table's order."""
@@ -66,40 +65,3 @@ class Inputs:
             features = np.hstack([features, binned])
         result: np.ndarray = features.astype(np.float64)
         return result
-
-
-def column_names(encoder: TableEncoder) -> list[str]:
-    """Names of the source columns; ``x0``, ``x1``, … where they have none."""
-    return encoder.names or [f"x{index}" for index in range(encoder.n_features_in_)]
-
-
-def original(encoder: TableEncoder, feature: int, value: float) -> str:
-    """Write the value of an encoded feature in the units of the table, where it has them."""
-    block = encoder.numbers
-    (place,) = np.nonzero(block.value_at == feature)
-    if len(place):
-        scale, center = block.scale[place[0]], block.center[place[0]]
-        number = float(value * scale + center)
-        # Scaled and back, 0 is a little off.
-        return short(0.0 if abs(number) < 1e-6 * scale else number)
-    learned: Any = encoder.encoders.get(int(encoder.groups_[feature]))
-    first = encoder.first.get(int(encoder.groups_[feature]))
-    if encoder.kinds_[int(encoder.groups_[feature])] == "date" and feature == first:
-        start = datetime(1970, 1, 1, tzinfo=UTC)
-        try:
-            moment = start + timedelta(microseconds=value * learned.scale + learned.center)
-        except OverflowError:
-            return f"{value:.3g}"
-        return moment.strftime("%Y-%m-%d")
-    return f"{value:.3g}"
-
-
-def short(number: float) -> str:
-    """Four digits, or all of a whole number up to a million: prices are not read as powers of ten.
-
-    Examples
-    --------
-    >>> short(0.123456), short(24543.21), short(-999_999.4), short(12_345_678.0)
-    ('0.1235', '24543', '-999999', '1.235e+07')
-    """
-    return f"{number:.0f}" if 1e4 <= abs(number) < 1e6 else f"{number:.4g}"

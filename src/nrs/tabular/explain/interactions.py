@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nrs.tabular.explain.inputs import Inputs, column_names
+from nrs.tabular.explain.inputs import Inputs
 from nrs.tabular.explain.trees import Trees
 
 
@@ -55,7 +55,7 @@ def interactions(model: Any, X: Any, n: int | None = 10) -> list[Interaction]:
     ('x0', 'x2')
     """
     strengths = interaction_matrix(model, X)
-    names = column_names(model.encoder_)
+    names = model.encoder_.column_names
     rows, columns = np.triu_indices(len(names), 1)
     order = np.argsort(-strengths[rows, columns], kind="stable")[:n]
     return [

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from nrs.core.optional import import_optional
-from nrs.tabular.explain.inputs import column_names
 from nrs.tabular.explain.trees import Trees
 from nrs.tabular.targets import ClassTarget
 
@@ -29,7 +28,7 @@ def plot_importance(model: Any, n: int = 20, ax: Any = None) -> Any:
     """
     plt = import_optional("matplotlib.pyplot", "plot_importance", "plots")
     values = model.feature_importances_
-    names = column_names(model.encoder_)
+    names = model.encoder_.column_names
     order = np.argsort(-values, kind="stable")[:n][::-1]
     if ax is None:
         _, ax = plt.subplots(figsize=(6, 0.9 + 0.28 * len(order)), layout="constrained")

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from nrs.core.optional import import_optional
 from nrs.tabular.encode.table import Table
-from nrs.tabular.explain.inputs import column_names
 
 ALGORITHMS = ("auto", "exact", "permutation")
 
@@ -156,7 +155,7 @@ def shap_values(
         found.values,
         found.base_values,
         data=coded.cells,
-        feature_names=column_names(model.encoder_),
+        feature_names=model.encoder_.column_names,
         output_names=None if classes is None else [str(label) for label in classes.tolist()],
     )
 
@@ -166,7 +165,7 @@ def _cells(table: Table) -> np.ndarray:
     cells = np.empty(table.shape, dtype=object)
     for place in range(table.n_columns):
         column = table.column(place)
-        if column.kind == "category":
+        if column.levels:
             cells[:, place] = np.array([*column.levels, None], dtype=object)[column.values]
         else:
             cells[:, place] = column.values.astype(object)

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from nrs._version import __version__
 from nrs.core.optional import import_optional
 
-# Old enough for any runtime in use, and recent enough for every operator here.
-OPSETS = {"": 17, "ai.onnx.ml": 3}
+# 18 is the oldest that torch's exporter writes; onnxruntime reads it from 1.14 (2023) on.
+OPSETS = {"": 18, "ai.onnx.ml": 3}
 IR_VERSION = 8
 
 
-def import_onnx() -> Any:
-    """Import the onnx package, or say which extra brings it.
-
-    Raises
-    ------
-    ImportError
-        Without onnx; the extra ``export`` installs it.
-    """
-    return import_optional("onnx", "to_onnx", "export")
-
-
 class Graph:
-    """Operators and constants in the order in which they are added; values go by their names.
+    """Operators and constants in the order in which they are added; values are known by name.
 
     Examples
     --------
@@ -36,7 +27,7 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self.onnx = import_onnx()
+        self.onnx = import_optional("onnx", "to_onnx", "export")
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self._count = 0
@@ -46,7 +37,7 @@ class Graph:
         return f"nrs/{stem}_{self._count}"
 
     def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Add an operator of one output, and give the name of that."""
+        """Add an operator with one output; returns the name of that."""
         name = self._fresh(kind)
         self.nodes.append(
             self.onnx.helper.make_node(
@@ -77,10 +68,71 @@ class Graph:
         """Take some columns of a (rows, columns) value."""
         return self.op("Gather", value, self.constant(np.asarray(places, np.int64)), axis=1)
 
+    def concat(self, values: Sequence[str]) -> str:
+        """Join the columns of (rows, columns) values."""
+        return self.op("Concat", *values, axis=1) if len(values) > 1 else values[0]
+
     def reshape(self, value: str, *shape: int) -> str:
         return self.op("Reshape", value, self.constant(np.array(shape, np.int64)))
 
-    def rename(self, value: str, name: str) -> str:
+    def append(self, other: Any, inputs: Sequence[str]) -> list[str]:
+        """Add a whole graph that takes values of this one; returns the names of its outputs."""
+        self._count += 1
+        names = dict(zip((value.name for value in other.input), inputs, strict=True))
+
+        def renamed(name: str) -> str:
+            return names.setdefault(name, f"nrs/{self._count}/{name}") if name else ""
+
+        for tensor in other.initializer:
+            tensor.name = renamed(tensor.name)
+            tensor.ClearField("metadata_props")
+            self.constants.append(tensor)
+        for node in other.node:
+            # Where in the source it came from; of no use to a runtime.
+            node.ClearField("metadata_props")
+            node.ClearField("doc_string")
+            node.name = f"nrs/{self._count}/{node.name}"
+            node.input[:] = map(renamed, node.input)
+            node.output[:] = map(renamed, node.output)
+            self.nodes.append(node)
+        return [renamed(value.name) for value in other.output]
+
+    def rename(self, value: str, name: str) -> None:
         """Give a value a name of its own, as the outputs of a graph have."""
         self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name], name=name))
-        return name
+
+    def value(self, name: str, dtype: Any, *shape: int) -> Any:
+        """Declare an input or output of shape (rows, ...); texts have dtype object."""
+        kind = self.onnx.TensorProto.STRING
+        if np.dtype(dtype).kind not in "OU":
+            kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return self.onnx.helper.make_tensor_value_info(name, kind, ["rows", *shape])
+
+    def serialize(
+        self, inputs: list[Any], outputs: list[Any], metadata: dict[str, str], max_bytes: int
+    ) -> bytes:
+        """The bytes of a file, checked by onnx.
+
+        Raises
+        ------
+        ValueError
+            If there are more than `max_bytes`.
+        """
+        helper = self.onnx.helper
+        model = helper.make_model(
+            helper.make_graph(self.nodes, "nrs", inputs, outputs, self.constants),
+            opset_imports=[helper.make_opsetid(*entry) for entry in OPSETS.items()],
+            ir_version=IR_VERSION,
+            producer_name="nrs",
+            producer_version=__version__,
+        )
+        helper.set_model_props(model, metadata)
+        size = model.ByteSize()
+        if size > max_bytes:
+            raise ValueError(
+                f"An ONNX file can have at most {max_bytes:,} bytes; this model has {size:,}. "
+                "Fit a smaller one."
+            )
+        self.onnx.checker.check_model(model)
+        content: bytes = model.SerializeToString()
+        return content

@@ -9,8 +9,8 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from nrs.tabular.encode.column_encoders import LIMIT, NumberBlock
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.number import LIMIT, NumberBlock, NumberEncoder
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, Target
 
 
@@ -108,7 +108,11 @@ def to_torch(model: Any, *, preprocessing: bool = False) -> TableModule:
     numbers = None
     if preprocessing:
         encoder: TableEncoder = model.encoder_
-        others = sorted(set(encoder.kinds_) - {"number", "boolean", "duration"})
+        others = sorted({
+            kind
+            for index, kind in enumerate(encoder.kinds_)
+            if not isinstance(encoder.column_encoder(index), NumberEncoder)
+        })  # fmt: skip
         if others or encoder.is_sparse_:
             raise ValueError(
                 "preprocessing=True needs a model of numbers and booleans, since tensors hold no "

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nrs._version import __version__
 from nrs.core.atomic import atomic_write
-from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.export.encoder_graph import encode, missing_text
-from nrs.tabular.export.graph import IR_VERSION, OPSETS, Graph
-from nrs.tabular.export.network_graph import network
+from nrs.tabular.export.graph import Graph
+from nrs.tabular.export.network import add_network
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, Target
 
+if TYPE_CHECKING:
+    from nrs.tabular.classifier import NRSClassifier
+    from nrs.tabular.encode.encoder import TableEncoder
+    from nrs.tabular.regressor import NRSRegressor
+
 MATRIX = "X"
-# The most that a protocol buffer can hold.
-MOST_BYTES = 2**31 - 1
+# A protocol buffer cannot hold more.
+MAX_BYTES = 2**31 - 1
 
 
 def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
@@ -30,31 +33,31 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     model : the fitted estimator.
     path : where to write; an existing file is replaced.
     """
-    check_is_fitted(model)
-    encoder: TableEncoder = model.encoder_
-    _refuse_sparse(encoder)
+    encoder = _dense_encoder(model)
     graph = Graph()
-    names = input_names(encoder)
-    if _is_matrix(encoder):
-        features = encode(graph, encoder, [], MATRIX)
+    schema = onnx_schema(model)
+    if encoder.reads_matrix:
+        inputs = [graph.value(MATRIX, np.float64, encoder.n_features_in_)]
     else:
-        features = encode(graph, encoder, names, None)
-    outputs = network(graph, model.predictor_, features)
-    ends = _outputs(graph, model.target_, outputs, names)
-    content = _serialize(graph, encoder, model.target_, ends)
+        types = {"double": np.float64, "string": object}
+        inputs = [graph.value(one["name"], types[one["type"]], 1) for one in schema["columns"]]
+    names = [value.name for value in inputs]
+    features = encoder.to_onnx(graph, names)
+    outputs = add_network(graph, model.predictor_, encoder.n_features_out_, features)
+    ends = []
+    for name, value, dtype, shape in target_to_onnx(graph, model.target_, outputs):
+        # A column may have that name.
+        while name in names:
+            name += "_"
+        graph.rename(value, name)
+        ends.append(graph.value(name, dtype, *shape))
+    content = graph.serialize(inputs, ends, {"nrs": json.dumps(schema)}, MAX_BYTES)
     with atomic_write(path) as file:
         file.write(content)
 
 
-def input_names(encoder: TableEncoder) -> list[str]:
-    """Names of a graph's inputs: those of the columns, ``x0``, ``x1``, … or ``X`` for all."""
-    if _is_matrix(encoder):
-        return [MATRIX]
-    return encoder.names or [f"x{index}" for index in range(encoder.n_features_in_)]
-
-
-def onnx_inputs(model: Any, X: Any) -> dict[str, np.ndarray]:
-    """Turn a table into what the file of :func:`to_onnx` takes, by the names of its inputs.
+def onnx_inputs(model: NRSClassifier | NRSRegressor, X: Any) -> dict[str, np.ndarray]:
+    """Convert a table to the inputs of the file that :func:`to_onnx` writes.
 
     Parameters
     ----------
@@ -77,33 +80,23 @@ def onnx_inputs(model: Any, X: Any) -> dict[str, np.ndarray]:
            [2.5]]), 'x1': array([['red'],
            ['']], dtype=object)}
     """
-    check_is_fitted(model)
-    encoder: TableEncoder = model.encoder_
-    _refuse_sparse(encoder)
-    table = model._read_table(X, reset=False)
-    source = encoder.find_columns(table)
-    columns = []
-    for index, kind in enumerate(encoder.kinds_):
-        column = table.column(int(source[index]), kind)
-        if kind == "category":
-            levels = [*column.levels, missing_text(_levels(encoder, index))]
-            values = np.array(levels, dtype=object)[column.values]
-        elif kind == "date":
-            values = column.values.astype(np.int64) / 1e6
-            values[column.missing()] = np.nan
-        else:
-            values = column.values.astype(np.float64)
-        columns.append(values[:, None])
-    names = input_names(encoder)
-    if _is_matrix(encoder):
+    encoder = _dense_encoder(model)
+    table = model.read_table(X)
+    columns = [
+        encoder.column_encoder(index).onnx_cells(table.column(place, kind))[:, None]
+        for index, (place, kind) in enumerate(
+            zip(encoder.find_columns(table).tolist(), encoder.kinds_, strict=True)
+        )
+    ]
+    if encoder.reads_matrix:
         return {MATRIX: np.hstack(columns)}
-    return dict(zip(names, columns, strict=True))
+    return dict(zip(encoder.column_names, columns, strict=True))
 
 
-def onnx_schema(model: Any) -> dict[str, Any]:
+def onnx_schema(model: NRSClassifier | NRSRegressor) -> dict[str, Any]:
     """What the inputs and outputs of the file mean, as JSON values.
 
-    The same is in the file's metadata under ``"nrs"``; not every runtime lets one read that.
+    The file's metadata has the same under ``"nrs"``; not every runtime can read that.
 
     Parameters
     ----------
@@ -112,124 +105,61 @@ def onnx_schema(model: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``columns``: for each one ``input``, ``kind``, ``type``, ``missing`` and, of a category,
+        ``columns``: for each one ``name``, ``kind``, ``type``, ``missing`` and, for a category,
         its ``levels``; ``task``; ``classes`` of a classifier.
     """
     check_is_fitted(model)
-    return _schema(model.encoder_, model.target_)
-
-
-def _schema(encoder: TableEncoder, target: Target) -> dict[str, Any]:
-    named = encoder.names or [f"x{index}" for index in range(encoder.n_features_in_)]
-    columns = []
-    for index, (name, kind) in enumerate(zip(named, encoder.kinds_, strict=True)):
-        entry: dict[str, Any] = {"name": name, "kind": kind, "type": "double", "missing": "NaN"}
-        if kind == "category":
-            levels = _levels(encoder, index)
-            entry |= {"type": "string", "missing": missing_text(levels), "levels": levels}
-        columns.append(entry)
+    encoder, target = model.encoder_, model.target_
+    columns = [
+        {"name": name, "kind": encoder.kinds_[index], **encoder.column_encoder(index).onnx_schema()}
+        for index, name in enumerate(encoder.column_names)
+    ]
     schema: dict[str, Any] = {"nrs": __version__, "task": target.kind, "columns": columns}
     if isinstance(target, (ClassTarget, MultilabelTarget)):
-        schema["classes"] = [_label(label) for label in target.classes.tolist()]
+        schema["classes"] = [
+            label if isinstance(label, (bool, int, float, str)) else str(label)
+            for label in target.classes.tolist()
+        ]
     return schema
 
 
-def _levels(encoder: TableEncoder, index: int) -> list[str]:
-    learned: Any = encoder.encoders.get(index)
-    return [] if learned is None else list(learned.levels)
-
-
-def _label(label: Any) -> Any:
-    return label if isinstance(label, (bool, int, float, str)) else str(label)
-
-
-def _is_matrix(encoder: TableEncoder) -> bool:
-    """Whether the model was fitted to an array of numbers without names."""
-    return encoder.names is None and set(encoder.kinds_) <= {"number", "boolean"}
-
-
-def _refuse_sparse(encoder: TableEncoder) -> None:
+def _dense_encoder(model: Any) -> TableEncoder:
+    check_is_fitted(model)
+    encoder: TableEncoder = model.encoder_
     if encoder.is_sparse_:
         raise ValueError(
-            "a model must be fitted to a dense table to be written as ONNX, which has no sparse "
-            "rows, however: it was fitted to a sparse matrix; fit it to X.toarray(), or use "
-            "to_torch() and encode rows with model.encoder_"
+            "ONNX has no sparse rows, but the model was fitted to a sparse matrix. Fit it to "
+            "X.toarray(), or use to_torch() and encode rows with model.encoder_."
         )
+    return encoder
 
 
-def _outputs(graph: Graph, target: Target, outputs: str, taken: list[str]) -> list[Any]:
-    """Name the results; a name that a column has already gets an underscore."""
+Output = tuple[str, str, Any, tuple[int, ...]]
 
-    def end(value: str, name: str, dtype: Any, *shape: int) -> Any:
-        while name in taken:
-            name += "_"
-        graph.rename(value, name)
-        return _value(graph, name, dtype, *shape)
 
-    width = target.n_outputs
+def target_to_onnx(graph: Graph, target: Target, outputs: str) -> list[Output]:
+    """Add what the outputs mean; returns name, value, dtype and row shape of each result."""
+    width = (target.n_outputs,)
     if isinstance(target, ClassTarget):
-        classes = _classes(target.classes)
+        classes = _onnx_labels(target.classes)
         best = graph.op("ArgMax", outputs, axis=1, keepdims=0)
         label = graph.op("Gather", graph.constant(classes), best, axis=0)
-        probabilities = graph.op("Softmax", outputs, axis=1)
-        return [
-            end(label, "label", classes.dtype),
-            end(probabilities, "probabilities", np.float32, width),
-        ]
+        shares = graph.op("Softmax", outputs, axis=1)
+        return [("label", label, classes.dtype, ()), ("probabilities", shares, np.float32, width)]
     if isinstance(target, MultilabelTarget):
         positive = graph.op("Greater", outputs, graph.constant(np.float32(0)))
-        return [
-            end(graph.cast(positive, np.int64), "labels", np.int64, width),
-            end(graph.op("Sigmoid", outputs), "probabilities", np.float32, width),
-        ]
+        labels, shares = graph.cast(positive, np.int64), graph.op("Sigmoid", outputs)
+        return [("labels", labels, np.int64, width), ("probabilities", shares, np.float32, width)]
     numbers = graph.op("Mul", graph.cast(outputs, np.float64), graph.constant(target.std))
     numbers = graph.op("Add", numbers, graph.constant(target.mean))
     if target.single:
-        return [end(graph.reshape(numbers, -1), "prediction", np.float64)]
-    return [end(numbers, "prediction", np.float64, width)]
+        return [("prediction", graph.reshape(numbers, -1), np.float64, ())]
+    return [("prediction", numbers, np.float64, width)]
 
 
-def _classes(classes: np.ndarray) -> np.ndarray:
-    """Labels as ONNX knows them: whole numbers, numbers, booleans or texts."""
-    if classes.dtype.kind in "iu":
-        return classes.astype(np.int64)
-    if classes.dtype.kind == "f":
-        return classes.astype(np.float64)
-    if classes.dtype.kind == "b":
-        return classes
+def _onnx_labels(classes: np.ndarray) -> np.ndarray:
+    """Labels as ONNX knows them: integers, floats, booleans or texts."""
+    known: dict[str, Any] = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}
+    if classes.dtype.kind in known:
+        return classes.astype(known[classes.dtype.kind])
     return np.array([str(label) for label in classes.tolist()], dtype=object)
-
-
-def _value(graph: Graph, name: str, dtype: Any, *shape: int) -> Any:
-    kind = graph.onnx.TensorProto.STRING
-    if np.dtype(dtype).kind not in "OU":
-        kind = graph.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    return graph.onnx.helper.make_tensor_value_info(name, kind, ["rows", *shape])
-
-
-def _serialize(graph: Graph, encoder: TableEncoder, target: Target, ends: list[Any]) -> bytes:
-    onnx = graph.onnx
-    names = input_names(encoder)
-    if _is_matrix(encoder):
-        inputs = [_value(graph, MATRIX, np.float64, encoder.n_features_in_)]
-    else:
-        inputs = [
-            _value(graph, name, object if kind == "category" else np.float64, 1)
-            for name, kind in zip(names, encoder.kinds_, strict=True)
-        ]
-    whole = onnx.helper.make_model(
-        onnx.helper.make_graph(graph.nodes, "nrs", inputs, ends, graph.constants),
-        opset_imports=[onnx.helper.make_opsetid(*entry) for entry in OPSETS.items()],
-        ir_version=IR_VERSION,
-        producer_name="nrs",
-        producer_version=__version__,
-    )
-    onnx.helper.set_model_props(whole, {"nrs": json.dumps(_schema(encoder, target))})
-    if whole.ByteSize() > MOST_BYTES:
-        raise ValueError(
-            f"an ONNX file must have at most {MOST_BYTES} bytes, however: the model has "
-            f"{whole.ByteSize()}; fit a smaller one"
-        )
-    onnx.checker.check_model(whole)
-    content: bytes = whole.SerializeToString()
-    return content

@@ -12,9 +12,10 @@ import torch
 from sklearn.base import is_classifier
 
 from nrs.datasets.large_table import Table
-from nrs.tabular.encode.column_encoders import LIMIT, DateEncoder
 from nrs.tabular.encode.columns import PLURAL
+from nrs.tabular.encode.date import DateEncoder
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.number import LIMIT
 from nrs.tabular.encode.survey import MOST_LABELS, Survey
 from nrs.tabular.encode.survey_merge import survey_together
 from nrs.tabular.encode.table import read_table

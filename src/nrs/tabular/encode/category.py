@@ -1,0 +1,184 @@
+"""Categories: one 0/1 feature per level, and the frequency of the level where there are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrs.tabular.encode.columns import Column
+
+if TYPE_CHECKING:
+    from nrs.tabular.export.graph import Graph
+
+
+@dataclass
+class CategoryEncoder:
+    """One-hot features of a category column, left at 0 and 1.
+
+    Attributes
+    ----------
+    levels : list of str
+        Levels seen in training, those with a feature of their own first.
+    n_own : int
+        How many levels have a feature of their own.
+    missing : bool
+        Whether missing cells were seen in training: then they are a level, with its own feature.
+    other : bool
+        Whether the levels after the first ``n_own`` share a feature.
+    binary : bool
+        Two levels in all share one feature; a cell of neither is 0.5.
+    counts : list of int
+        Rows of each level where their frequency is a feature, else empty.
+    frequency_mean, frequency_std : float
+        Of log(1 + count) over the training rows; a ``frequency_std`` of 0 means no such feature.
+    """
+
+    levels: list[str]
+    n_own: int
+    missing: bool
+    other: bool
+    binary: bool
+    counts: list[int]
+    frequency_mean: float
+    frequency_std: float
+
+    @classmethod
+    def fit(cls, column: Column, *, scale: str, max_levels: int) -> CategoryEncoder:
+        """Learn from a category column."""
+        rows = np.bincount(column.values + 1, minlength=len(column.levels) + 1)
+        return cls.of_counts(column.levels, rows[1:], int(rows[0]), max_levels)
+
+    @classmethod
+    def of_counts(
+        cls, levels: Sequence[str], counts: np.ndarray, n_missing: int, max_levels: int
+    ) -> CategoryEncoder:
+        """Learn from the rows of each of the sorted levels, and of missing cells."""
+        seen = np.flatnonzero(counts)
+        # The levels are sorted, so a stable sort by count breaks ties by text.
+        order = seen[np.argsort(-counts[seen], kind="stable")]
+        many = len(seen) > max_levels
+        # A level of one row teaches nothing but that row, so it gets no feature among many.
+        own = np.sort(order[:max_levels][counts[order[:max_levels]] > 1]) if many else seen
+        rest = np.setdiff1d(seen, own)
+        mean = std = 0.0
+        if many:
+            each = np.log1p(counts[seen])
+            share = counts[seen] / counts[seen].sum()
+            mean = float(share @ each)
+            # Over equal counts rounding would leave a few units in the last place.
+            if np.ptp(counts[seen]) > 0:
+                std = float(np.sqrt(share @ (each - mean) ** 2))
+        places = [*own, *rest]
+        return cls(
+            levels=[levels[place] for place in places],
+            n_own=len(own),
+            missing=n_missing > 0,
+            other=len(rest) > 0 and len(own) > 0,
+            binary=not many and len(own) + (n_missing > 0) == 2,
+            counts=[int(counts[place]) for place in places] if std > 0 else [],
+            frequency_mean=mean,
+            frequency_std=std,
+        )
+
+    @classmethod
+    def empty(cls) -> CategoryEncoder:
+        return cls.of_counts([], np.zeros(0, np.int64), 0, 1)
+
+    def __post_init__(self) -> None:
+        self._place = {level: place for place, level in enumerate(self.levels)}
+
+    @property
+    def features(self) -> list[str]:
+        own = [f"={level}" for level in self.levels[: self.n_own]]
+        own += ["=(other)"] * self.other + ["=(missing)"] * self.missing
+        if self.binary:
+            own = own[1:]
+        elif len(self.levels) + self.missing == 1:
+            own = []
+        return own + [" (log frequency)"] * bool(self.counts)
+
+    @property
+    def neutral(self) -> list[float]:
+        return [0.5 if self.binary else 0.0] * len(self.features)
+
+    def write(self, column: Column, out: np.ndarray) -> None:
+        n_levels = len(self.levels)
+        width = self.n_own + self.other + self.missing
+        # Places: 0 ... n_levels - 1 a level, n_levels missing, n_levels + 1 unseen.
+        of_level = [self._place.get(level, n_levels + 1) for level in column.levels]
+        of_missing = n_levels if self.missing else n_levels + 1
+        place = np.array([*of_level, of_missing], dtype=np.int64)[column.values]
+        hot = np.full(n_levels + 2, -1, dtype=np.int64)
+        hot[: self.n_own] = np.arange(self.n_own)
+        if self.other:
+            hot[self.n_own : n_levels] = self.n_own
+        if self.missing:
+            hot[n_levels] = width - 1
+        if self.binary:
+            out[:, 0] = np.where(hot < 0, 0.5, hot)[place]
+            return
+        n_hot = len(self.features) - bool(self.counts)
+        if n_hot:
+            feature = hot[place]
+            rows = np.flatnonzero(feature >= 0)
+            out[rows, feature[rows]] = 1.0
+        if self.counts:
+            # A missing cell has no frequency, so it takes the mean: 0.
+            logs = np.append(np.log1p(self.counts), [self.frequency_mean, 0.0])
+            out[:, n_hot] = ((logs - self.frequency_mean) / self.frequency_std)[place]
+
+    def original(self, place: int, value: float) -> str:
+        return f"{value:.3g}"
+
+    def onnx_schema(self) -> dict[str, Any]:
+        missing = missing_text(self.levels)
+        return {"type": "string", "missing": missing, "levels": list(self.levels)}
+
+    def onnx_cells(self, column: Column) -> np.ndarray:
+        levels = np.array([*column.levels, missing_text(self.levels)], dtype=object)
+        cells: np.ndarray = levels[column.values]
+        return cells
+
+    def to_onnx(self, graph: Graph, value: str) -> str:
+        """Look up the row of features of a level; levels with equal rows share one."""
+        absent = missing_text(self.levels)
+        n_levels = len(self.levels)
+        # Every level, then missing, then a text that is none of them.
+        codes = np.array([*range(n_levels), -1, n_levels], dtype=np.int32)
+        features = np.zeros((n_levels + 2, len(self.features)), dtype=np.float32)
+        self.write(Column("category", codes, (*self.levels, absent)), features)
+        rows, places = np.unique(features, axis=0, return_inverse=True)
+        *of_levels, unseen = places.reshape(-1).tolist()
+        place = graph.op(
+            "LabelEncoder",
+            value,
+            domain="ai.onnx.ml",
+            keys_strings=[*self.levels, absent],
+            values_int64s=of_levels,
+            default_int64=unseen,
+        )
+        return graph.op("Gather", graph.constant(rows), graph.reshape(place, -1), axis=0)
+
+    def state(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> CategoryEncoder:
+        return cls(**state)
+
+
+def missing_text(levels: Sequence[str]) -> str:
+    """The text that stands for a missing category: none of the levels, ``""`` if it can be.
+
+    Examples
+    --------
+    >>> missing_text(["red", "blue"]), missing_text(["", "blue"])
+    ('', '(missing)')
+    """
+    text = ""
+    while text in levels:
+        text = f"({text})" if text else "(missing)"
+    return text

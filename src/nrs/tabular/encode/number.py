@@ -1,0 +1,329 @@
+"""Numbers, booleans and durations: ``(x - center) / scale``, and 0/1 for missing cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrs.tabular.encode.columns import Column, Kind
+
+if TYPE_CHECKING:
+    from nrs.tabular.export.graph import Graph
+
+# Far beyond any standardised value of training data, and small enough that a product of two such
+# values is still a float32: a wild cell at prediction must not end as NaN inside a network.
+LIMIT = 1e18
+CHUNK_CELLS = 2**16
+
+Chunks = Callable[[], Iterator[tuple[int, np.ndarray]]]
+OnInfinite = Callable[[int, int], None]
+
+
+@dataclass
+class Moments:
+    """Missing cells, other cells, mean and standard deviation of each column, all of shape (d,).
+
+    A column without any value has ``seen == 0`` and mean 0; a constant one has ``std == 0``.
+    """
+
+    missing: np.ndarray
+    seen: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+
+    @classmethod
+    def none(cls, d: int) -> Moments:
+        """Moments of no rows."""
+        return cls(np.zeros(d, np.int64), np.zeros(d, np.int64), np.zeros(d), np.zeros(d))
+
+    def column(self, place: int) -> tuple[float, float, float, float]:
+        """Missing cells, other cells, mean and standard deviation of one column."""
+        missing, seen, mean, std = (float(a[place]) for a in vars(self).values())
+        return missing, seen, mean, std
+
+    def merge(self, other: Moments) -> Moments:
+        """Moments of the rows of both (Chan, Golub & LeVeque, 1983), whatever their magnitude.
+
+        Examples
+        --------
+        >>> two, three = (moments(lambda v=v: iter([(0, np.array(v)[:, None])]), 1, lambda *_: None)
+        ...               for v in ([1.0, 3.0], [1.0, 3.0, 7.0]))
+        >>> both = two.merge(three)
+        >>> both.seen.tolist(), both.mean.tolist(), both.std.round(6).tolist()
+        ([5], [3.0], [2.19089])
+        """
+        seen = self.seen + other.seen
+        a, b = (one.seen / np.maximum(seen, 1) for one in (self, other))
+        # Halves, because the difference of two values may be beyond float64.
+        apart = other.mean / 2 - self.mean / 2
+        largest = np.maximum(np.maximum(self.std, other.std) / 2, np.abs(apart))
+        unit = np.where(largest > 0, largest, 1.0)
+        squares = a * (self.std / 2 / unit) ** 2 + b * (other.std / 2 / unit) ** 2
+        std = 2 * unit * np.sqrt(squares + a * b * (apart / unit) ** 2)
+        mean = self.mean + 2 * b * apart
+        # Where one side has no values, the other is taken as it is.
+        for empty, known in ((self.seen == 0, other), (other.seen == 0, self)):
+            mean, std = np.where(empty, known.mean, mean), np.where(empty, known.std, std)
+        return Moments(self.missing + other.missing, seen, mean, std)
+
+
+def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Slices of rows whose float64 copy stays in the processor's cache."""
+    step = max(1, CHUNK_CELLS // max(1, n_columns))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def moments(chunks: Chunks, d: int, on_infinite: OnInfinite) -> Moments:
+    """Mean and standard deviation in two passes over row chunks, exact for any float64 column.
+
+    With values moved to [-1, 1] by their range, neither 1e300 nor 1e-300 can overflow when
+    squared, and since variance ≥ range² / 2n, the subtraction of squares loses at most a factor n
+    of float64's precision: 1e-10 for a million rows.
+
+    Parameters
+    ----------
+    chunks : callable
+        Returns, each time it is called, an iterator over (first row, array of shape (m, d)).
+    d : int
+        Number of columns.
+    on_infinite : callable
+        Raises for the (row, column) of an infinite value.
+    """
+    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    missing, n_rows = np.zeros(d, dtype=np.int64), 0
+    for start, chunk in chunks():
+        n_rows += len(chunk)
+        least, most = chunk.min(axis=0), chunk.max(axis=0)
+        if not (np.isfinite(least).all() and np.isfinite(most).all()):
+            absent = np.isnan(chunk)
+            refuse_infinite(chunk, start, on_infinite)
+            missing += absent.sum(axis=0)
+            least = np.where(absent, np.inf, chunk).min(axis=0)
+            most = np.where(absent, -np.inf, chunk).max(axis=0)
+        low, high = np.minimum(low, least), np.maximum(high, most)
+    seen = n_rows - missing
+    low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
+    # Halves before the sum: high - low may be beyond float64.
+    middle, half = low / 2 + high / 2, high / 2 - low / 2
+    divisor = np.where(half > 0, half, 1.0)
+    has_missing = bool(missing.any())
+    total, squares = np.zeros(d), np.zeros(d)
+    for _, chunk in chunks():
+        z = np.subtract(chunk, middle, dtype=np.float64)
+        z /= divisor
+        if has_missing:
+            np.nan_to_num(z, copy=False)
+        total += z.sum(axis=0)
+        squares += np.einsum("ij,ij->j", z, z)
+    count = np.maximum(seen, 1)
+    shift = total / count
+    std = half * np.sqrt(np.maximum(squares / count - shift**2, 0.0))
+    mean = np.where(half > 0, middle + half * shift, low)
+    return Moments(missing, seen, mean, np.where(half > 0, std, 0.0))
+
+
+def refuse_infinite(chunk: np.ndarray, start: int, on_infinite: OnInfinite) -> None:
+    """Call `on_infinite` with the row and column of the first infinite cell, if there is one."""
+    infinite = np.isinf(chunk)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        on_infinite(start + int(row), int(column))
+
+
+@dataclass(frozen=True)
+class NumberEncoder:
+    """One column of numbers, booleans or durations.
+
+    Attributes
+    ----------
+    center, scale : float
+        A value's feature is ``(x - center) / scale``.
+    fill : float
+        The feature of a missing cell.
+    shown, missing : bool
+        Whether there is a feature for the value, and one that is 1 where a cell is missing.
+    """
+
+    center: float
+    scale: float
+    fill: float
+    shown: bool
+    missing: bool
+
+    @classmethod
+    def fit(cls, column: Column, *, scale: str, max_levels: int) -> NumberEncoder:
+        """Learn from a column whose cells are finite or missing."""
+        values = column.values[:, None]
+        parts = list(row_chunks(len(values), 1))
+        found = moments(lambda: ((p.start, values[p]) for p in parts), 1, lambda row, place: None)
+        return cls.of_moments(column.kind, found.column(0), scale)
+
+    @classmethod
+    def of_moments(cls, kind: Kind, learned: tuple[float, ...], scale: str) -> NumberEncoder:
+        """Encoder from (missing cells, other cells, mean, standard deviation)."""
+        missing, seen, mean, std = learned
+        scaled = scale == "standard" and kind != "boolean"
+        center, divisor = (mean, std if std > 0 else 1.0) if scaled else (0.0, 1.0)
+        return cls(
+            center=center,
+            scale=divisor,
+            fill=0.5 if kind == "boolean" else 0.0 if scaled else mean,
+            # The paper's network reads every column, so unscaled constants stay.
+            shown=seen > 0 and (std > 0 or scale == "none"),
+            missing=seen > 0 and missing > 0,
+        )
+
+    @classmethod
+    def empty(cls) -> NumberEncoder:
+        return cls(0.0, 1.0, 0.0, shown=False, missing=False)
+
+    @property
+    def features(self) -> list[str]:
+        return [""] * self.shown + [" (missing)"] * self.missing
+
+    @property
+    def neutral(self) -> list[float]:
+        return [self.fill] * self.shown + [0.0] * self.missing
+
+    def write(self, column: Column, out: np.ndarray) -> None:
+        self._block().write(column.values[:, None], out, slice(None), lambda row, place: None)
+
+    def original(self, place: int, value: float) -> str:
+        if place or not self.shown:
+            return f"{value:.3g}"
+        number = float(value * self.scale + self.center)
+        # Scaled and back, 0 is a little off.
+        return short(0.0 if abs(number) < 1e-6 * self.scale else number)
+
+    def onnx_schema(self) -> dict[str, Any]:
+        return {"type": "double", "missing": "NaN"}
+
+    def onnx_cells(self, column: Column) -> np.ndarray:
+        return column.values.astype(np.float64)
+
+    def to_onnx(self, graph: Graph, value: str) -> str:
+        return graph.concat([piece for _, piece in self._block().to_onnx(graph, value)])
+
+    def _block(self) -> NumberBlock:
+        return NumberBlock.of({0: self}, {0: 0})
+
+    def state(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> NumberEncoder:
+        return cls(**state)
+
+
+@dataclass
+class NumberBlock:
+    """All number encoders of a table as arrays, to write their features together.
+
+    All arrays have one entry per source column that has features. ``value_at`` and ``missing_at``
+    are output columns, -1 where there is none; ``fill`` is the output for a missing cell.
+    """
+
+    source: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+    fill: np.ndarray
+    value_at: np.ndarray
+    missing_at: np.ndarray
+
+    def write(
+        self, chunk: np.ndarray, out: np.ndarray, part: slice, on_infinite: OnInfinite
+    ) -> None:
+        """Write the features of `chunk`, shape (m, k), into `out`, shape (m, d_out).
+
+        `part` selects the k entries of this block that the chunk's columns stand for.
+        """
+        value_at, missing_at = self.value_at[part], self.missing_at[part]
+        # A far outlier may be beyond float64 after the division; it is clipped below.
+        with np.errstate(over="ignore"):
+            values = np.subtract(chunk, self.center[part], dtype=np.float64)
+            values /= self.scale[part]
+        if not np.isfinite(values).all():
+            refuse_infinite(chunk, 0, on_infinite)
+            missing = np.isnan(values)
+            np.copyto(values, self.fill[part], where=missing)
+            shown = missing_at >= 0
+            out[:, missing_at[shown]] = missing[:, shown]
+        np.clip(values, -LIMIT, LIMIT, out=values)
+        if len(value_at) and value_at[0] >= 0 and (np.diff(value_at) == 1).all():
+            out[:, value_at[0] : value_at[-1] + 1] = values
+        else:
+            kept = value_at >= 0
+            out[:, value_at[kept]] = values[:, kept]
+
+    @classmethod
+    def of(cls, encoders: Mapping[int, NumberEncoder], first: Mapping[int, int]) -> NumberBlock:
+        """Block of the encoders of some source columns, given their first output columns."""
+        entries = [
+            (
+                *(index, one.center, one.scale, one.fill),
+                first[index] if one.shown else -1,
+                first[index] + one.shown if one.missing else -1,
+            )
+            for index, one in encoders.items()
+        ]
+        names = [field.name for field in fields(cls)]
+        columns = zip(*entries, strict=True) if entries else ((),) * len(names)
+        return cls.from_state(dict(zip(names, columns, strict=True)))
+
+    def encoders(self) -> dict[int, NumberEncoder]:
+        """The encoder of each source column."""
+        center, scale, fill = (a.tolist() for a in (self.center, self.scale, self.fill))
+        shown, missing = ((at >= 0).tolist() for at in (self.value_at, self.missing_at))
+        columns = zip(center, scale, fill, shown, missing, strict=True)
+        return {
+            index: NumberEncoder(*column)
+            for index, column in zip(self.source.tolist(), columns, strict=True)
+        }
+
+    def to_onnx(self, graph: Graph, raw: str) -> list[tuple[np.ndarray, str]]:
+        """Add the encoding of (rows, k) cells; returns output columns and the value they take.
+
+        Numbers are subtracted and divided in double precision, as by :meth:`write`: years, prices
+        and times keep their digits.
+        """
+        values = graph.op("Sub", raw, graph.constant(self.center))
+        values = graph.op("Div", values, graph.constant(self.scale))
+        missing = graph.op("IsNaN", values)
+        values = graph.op("Where", missing, graph.constant(self.fill), values)
+        values = graph.op("Clip", values, graph.constant(-LIMIT), graph.constant(LIMIT))
+        pieces = []
+        for at, value in ((self.value_at, values), (self.missing_at, missing)):
+            kept = np.flatnonzero(at >= 0)
+            if len(kept):
+                if len(kept) < len(at):
+                    value = graph.columns(value, kept)
+                pieces.append((at[kept], graph.cast(value, np.float32)))
+        return pieces
+
+    def state(self) -> dict[str, list[Any]]:
+        return {name: array.tolist() for name, array in vars(self).items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> NumberBlock:
+        whole = ("source", "value_at", "missing_at")
+        return cls(
+            **{
+                name: np.array(values, dtype=np.int64 if name in whole else np.float64)
+                for name, values in state.items()
+            }
+        )
+
+
+def short(number: float) -> str:
+    """Four digits, or all of a whole number up to a million: prices are not read as powers of ten.
+
+    Examples
+    --------
+    >>> short(0.123456), short(24543.21), short(-999_999.4), short(12_345_678.0)
+    ('0.1235', '24543', '-999999', '1.235e+07')
+    """
+    return f"{number:.0f}" if 1e4 <= abs(number) < 1e6 else f"{number:.4g}"
