@@ -128,10 +128,10 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         so that each row is scored only by members that were not trained on it. These out-of-bag
         predictions decide when to stop, calibrate the probabilities and give `oob_score_`; no row
         is lost to a validation part. ``"fast"`` takes about an eighth of the time, ``"best"``
-        three times as long. ``"single"`` is one network with a held-out tenth; ``"paper"`` the network and
-        protocol of the paper: a fixed number of epochs of Adam, the last one, on values as they
-        are. Every parameter whose default is None takes the preset's value; after a fit it is in
-        the attribute of that name with a trailing underscore, such as ``epochs_``.
+        three times as long. ``"single"`` is one network with a held-out tenth; ``"paper"`` the
+        network and protocol of the paper: a fixed number of epochs of Adam, the last one, on
+        values as they are. Every parameter whose default is None takes the preset's value; after a
+        fit it is in the attribute of that name with a trailing underscore, such as ``epochs_``.
     n_mul : int, optional
         Subspaces per feature: a member of a forest has ``n_mul`` · d subspaces. ``n_mul=0`` is a
         plain MLP, a single network.

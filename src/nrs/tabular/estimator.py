@@ -421,9 +421,9 @@ class TableEstimator(TrainParameters, BaseEstimator):
             for start in range(0, n_rows, step):
                 part = features[start : start + step]
                 x = torch.from_numpy(part.toarray() if sparse else part).to(device)
-                x = functional.pad(x, (0, 0, 0, -len(x) % PREDICT_ROWS))
-                scores = predictor.each(x) if members else predictor(x)
-                found[..., start : start + step, :] = scores[..., : len(part), :]
+                padded = functional.pad(x, (0, 0, 0, -len(x) % PREDICT_ROWS))
+                scores = predictor.each(padded) if members else predictor(padded)
+                found[..., start : start + step, :] = scores[..., : len(x), :]
         return found
 
     @property

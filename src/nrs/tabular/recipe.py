@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nrs.tabular.forest.folds import MOST_FOLDS
-
+# Folds of a forest that has rows enough.
+MAX_FOLDS = 8
 FORESTS = ("default", "fast", "best")
 PRESETS = (*FORESTS, "single", "paper")
 # Numbers as they are and in bins; then subspaces of other sizes too.
@@ -176,7 +176,7 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
     elif preset == "best":
         # As many members of each view as there are folds, so that views can be weighed.
         views = SIX_VIEWS if rows < 100_000 else TWO_VIEWS
-        members, epochs = MOST_FOLDS * len(views), round(1.5 * epochs)
+        members, epochs = MAX_FOLDS * len(views), round(1.5 * epochs)
     steps = max(1, math.ceil(rows / batch_size))
     least = 100 if preset == "fast" else 400
     return Recipe(

@@ -50,7 +50,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
                 y = y.astype(np.float64)
             except ValueError:
                 raise ValueError(
-                    f"y must hold numbers; got {y.flat[:3].tolist()}. For classes use NRSClassifier."
+                    f"y must hold numbers; got {y.flat[:3].tolist()}. NRSClassifier is for classes."
                 ) from None
         checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         return checked
@@ -126,8 +126,8 @@ class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
         if getattr(self, "_residuals", None) is None:
             raise ValueError(
-                "intervals need out-of-bag predictions: a forest (preset='default') fitted by fit() "
-                f"to at least {MIN_ROWS} rows, without partial_fit after it"
+                "intervals need out-of-bag predictions: a forest (preset='default') fitted by "
+                f"fit() to at least {MIN_ROWS} rows, without partial_fit after it"
             )
         place = round(level * (len(self._residuals) - 1))
         reach = torch.from_numpy(self._residuals[place]).float()

@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nrs.tabular.encode.columns import Column
+from nrs.tabular.encode.columns import Column, Kind, Summary
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
+
+
+# A column of more levels than this identifies rows; nor would it fit a model.
+MAX_LEVELS = 1_000_000
+# Texts that differ in more rows than this, and in all, are not counted out.
+MAX_SHOWN = 20
+
+
+class CategoryStatistics:
+    """Rows of each text of a category column, and rows without one."""
+
+    def __init__(self, kind: Kind = "category") -> None:
+        self.counts: Counter[str] = Counter()
+        self.missing = 0
+
+    def add(self, column: Column) -> None:
+        rows = np.bincount(column.values + 1, minlength=len(column.levels) + 1)
+        self.missing += int(rows[0])
+        for text, count in zip(column.levels, rows[1:].tolist(), strict=True):
+            if count:
+                self.counts[text] += count
+        self._check()
+
+    def merge(self, other: CategoryStatistics) -> None:
+        self.counts, self.missing = self.counts + other.counts, self.missing + other.missing
+        self._check()
+
+    def _check(self) -> None:
+        if len(self.counts) > MAX_LEVELS:
+            raise ValueError(
+                f"a category must have at most {MAX_LEVELS:,} different texts. With more it looks "
+                "like an ID: leave it out."
+            )
+
+    def _ordered(self) -> tuple[list[str], np.ndarray]:
+        texts = sorted(self.counts)
+        return texts, np.array([self.counts[text] for text in texts], dtype=np.int64)
+
+    def encoder(self, *, scale: str, max_levels: int) -> CategoryEncoder:
+        return CategoryEncoder.of_counts(*self._ordered(), self.missing, max_levels)
+
+    def summary(self) -> Summary:
+        texts, counts = self._ordered()
+        n, total = len(texts), int(counts.sum())
+        if n == total > MAX_SHOWN:
+            return Summary(self.missing, total, "all different", n)
+        shown = ", ".join(texts[place] for place in np.argsort(-counts, kind="stable")[:4])
+        return Summary(self.missing, total, shown + (f" and {n - 4} more" if n > 4 else ""), n)
+
+    def state(self) -> list[Any]:
+        return [list(self.counts.items()), self.missing]
+
+    def restore(self, state: list[Any]) -> None:
+        self.counts, self.missing = Counter(dict(state[0])), state[1]
 
 
 @dataclass
@@ -44,12 +99,6 @@ class CategoryEncoder:
     counts: list[int]
     frequency_mean: float
     frequency_std: float
-
-    @classmethod
-    def fit(cls, column: Column, *, scale: str, max_levels: int) -> CategoryEncoder:
-        """Learn from a category column."""
-        rows = np.bincount(column.values + 1, minlength=len(column.levels) + 1)
-        return cls.of_counts(column.levels, rows[1:], int(rows[0]), max_levels)
 
     @classmethod
     def of_counts(

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -57,6 +57,15 @@ class Column:
         if self.values.dtype.kind == "f":
             return np.isnan(self.values)
         return np.zeros(len(self.values), dtype=bool)
+
+
+class Summary(NamedTuple):
+    """A column in a few words: missing and other cells, its values, how many of a category."""
+
+    missing: int
+    seen: int
+    values: str
+    n_values: int | None = None
 
 
 def level_text(value: Any) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nrs.tabular.encode.columns import Column
-from nrs.tabular.encode.number import moments
+from nrs.tabular.encode.columns import Column, Kind, Summary
+from nrs.tabular.encode.number import Moments, moments
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -19,6 +19,56 @@ DAY = 86_400
 CYCLE = 146_097
 # Before any date that NumPy knows in microseconds; whole cycles, so that months do not change.
 EARLIEST = 1000 * CYCLE
+
+
+class DateStatistics:
+    """Moments of times in microseconds, and the range of the angles in year, week and day."""
+
+    def __init__(self, kind: Kind = "date") -> None:
+        self.moments, self.missing = Moments.none(1), 0
+        self.angles = np.tile([np.inf, -np.inf], (3, 1))
+
+    def add(self, column: Column) -> None:
+        present = column.values[~column.missing()]
+        self.missing += len(column.values) - len(present)
+        if len(present) == 0:
+            return
+        ticks = present.astype(np.int64).astype(np.float64)[:, None]
+        found = moments(lambda: iter([(0, ticks)]), 1, lambda row, column: None)
+        self.moments = self.moments.merge(found)
+        ranges = np.array([[angles.min(), angles.max()] for _, angles in turns(present)])
+        self._widen(ranges)
+
+    def merge(self, other: DateStatistics) -> None:
+        self.moments, self.missing = self.moments.merge(other.moments), self.missing + other.missing
+        self._widen(other.angles)
+
+    def _widen(self, ranges: np.ndarray) -> None:
+        low, high = self.angles.T
+        self.angles = np.column_stack(
+            [np.minimum(low, ranges[:, 0]), np.maximum(high, ranges[:, 1])]
+        )
+
+    def encoder(self, *, scale: str, max_levels: int) -> DateEncoder:
+        _, seen, mean, std = self.moments.column(0)
+        varies = (self.angles[:, 1] > self.angles[:, 0]).tolist()
+        parts = [
+            part for part, one in zip(("month", "weekday", "hour"), varies, strict=True) if one
+        ]
+        return DateEncoder(mean, std, parts, self.missing > 0 and seen > 0)
+
+    def summary(self) -> Summary:
+        ends = np.concatenate([self.moments.low, self.moments.high]).astype("datetime64[us]")
+        shown = " … ".join(np.datetime_as_string(ends, "D").tolist())
+        return Summary(self.missing, int(self.moments.seen[0]), shown)
+
+    def state(self) -> list[Any]:
+        arrays = [array.tolist() for array in vars(self.moments).values()]
+        return [arrays, self.missing, self.angles.tolist()]
+
+    def restore(self, state: list[Any]) -> None:
+        arrays, self.missing, angles = state
+        self.moments, self.angles = Moments(*map(np.array, arrays)), np.array(angles)
 
 
 @dataclass
@@ -34,21 +84,6 @@ class DateEncoder:
     scale: float
     parts: list[str]
     missing: bool
-
-    @classmethod
-    def fit(cls, column: Column, *, scale: str, max_levels: int) -> DateEncoder:
-        """Learn from a date column."""
-        present = column.values[~column.missing()]
-        if len(present) == 0:
-            return cls.empty()
-        ticks = present.astype(np.int64).astype(np.float64)[:, None]
-        learned = moments(lambda: iter([(0, ticks)]), 1, lambda row, column: None)
-        return cls(
-            center=float(learned.mean[0]),
-            scale=float(learned.std[0]),
-            parts=[name for name, turn in turns(present) if np.ptp(turn) > 0],
-            missing=len(present) < len(column.values),
-        )
 
     @classmethod
     def empty(cls) -> DateEncoder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,9 +11,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nrs.tabular.encode.columns import Column, Kind
-from nrs.tabular.encode.kinds import KINDS, ColumnEncoder
+from nrs.tabular.encode.kinds import KINDS, STATISTICS, ColumnEncoder, Statistics
 from nrs.tabular.encode.number import Moments, NumberBlock, NumberEncoder, moments, row_chunks
 from nrs.tabular.encode.sparse import SparseScaler
+from nrs.tabular.encode.statistics import TableStatistics
 from nrs.tabular.encode.table import Table, categorical_columns, infinite_value, read_table
 
 if TYPE_CHECKING:
@@ -135,33 +136,18 @@ class TableEncoder(BaseEstimator):
         self._lay_out()
         return self
 
-    def fit_learned(
-        self,
-        names: list[str] | None,
-        kinds: list[Kind],
-        numbers: Mapping[int, tuple[float, ...]],
-        encoders: Mapping[int, ColumnEncoder],
-    ) -> TableEncoder:
-        """Fit from what was learned elsewhere, such as by one pass over a table in many files.
-
-        Parameters
-        ----------
-        names : list of str or None
-        kinds : list of str
-            Of each column.
-        numbers : dict of column to (missing cells, other cells, mean, standard deviation)
-            Of each number, boolean and duration.
-        encoders : dict of column to encoder
-            Of all other columns.
-        """
+    def fit_statistics(self, statistics: TableStatistics) -> TableEncoder:
+        """Fit from what was counted elsewhere, such as in one pass over a table in many files."""
         self._check_parameters()
-        self._begin(len(kinds), names)
-        self.kinds_ = list(kinds)
-        self.encoders = dict(encoders)
-        for index, learned in numbers.items():
-            self.encoders[index] = NumberEncoder.of_moments(kinds[index], learned, self.scale)
+        self._begin(len(statistics.columns), statistics.names)
+        for index, (kind, column) in enumerate(statistics.columns):
+            self.kinds_[index] = kind
+            self.encoders[index] = self._learned(column)
         self._lay_out()
         return self
+
+    def _learned(self, column: Statistics) -> ColumnEncoder:
+        return column.encoder(scale=self.scale, max_levels=int(self.max_levels))
 
     def _check_parameters(self) -> None:
         if self.scale not in ("standard", "none"):
@@ -195,9 +181,9 @@ class TableEncoder(BaseEstimator):
             if rows is not None:
                 column = Column(column.kind, column.values[rows], column.levels)
             self.kinds_[index] = column.kind
-            self.encoders[index] = KINDS[column.kind].fit(
-                column, scale=self.scale, max_levels=int(self.max_levels)
-            )
+            counted = STATISTICS[column.kind](column.kind)
+            counted.add(column)
+            self.encoders[index] = self._learned(counted)
 
     def _lay_out(self) -> None:
         """Give each column its places among the features, in the order of the source columns."""

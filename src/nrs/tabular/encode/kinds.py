@@ -6,13 +6,40 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from nrs.tabular.encode.category import CategoryEncoder
-from nrs.tabular.encode.columns import Column, Kind
-from nrs.tabular.encode.date import DateEncoder
-from nrs.tabular.encode.number import NumberEncoder
+from nrs.tabular.encode.category import CategoryEncoder, CategoryStatistics
+from nrs.tabular.encode.columns import Column, Kind, Summary
+from nrs.tabular.encode.date import DateEncoder, DateStatistics
+from nrs.tabular.encode.number import NumberEncoder, NumberStatistics
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
+
+
+class Statistics(Protocol):
+    """What is counted of one column: one `add` in memory, many in a stream, a `merge` of processes.
+
+    Plain numbers and texts, so that another process can send its own.
+    """
+
+    def __init__(self, kind: Kind) -> None: ...
+
+    def add(self, column: Column) -> None:
+        """Count more rows."""
+
+    def merge(self, other: Any) -> None:
+        """Count the rows of another part of the table too."""
+
+    def encoder(self, *, scale: str, max_levels: int) -> ColumnEncoder:
+        """The encoder of a column like this; the parameters are those of the table's encoder."""
+
+    def summary(self) -> Summary:
+        """The column in a few words."""
+
+    def state(self) -> list[Any]:
+        """Everything counted, as JSON values."""
+
+    def restore(self, state: list[Any]) -> None:
+        """Read what :meth:`state` gave."""
 
 
 class ColumnEncoder(Protocol):
@@ -29,10 +56,6 @@ class ColumnEncoder(Protocol):
     @property
     def neutral(self) -> list[float]:
         """Values of the features that stand for no particular cell."""
-
-    @classmethod
-    def fit(cls, column: Column, *, scale: str, max_levels: int) -> Self:
-        """Learn from the training rows; the parameters are those of the table's encoder."""
 
     @classmethod
     def empty(cls) -> Self:
@@ -61,6 +84,13 @@ class ColumnEncoder(Protocol):
         """The encoder that :meth:`state` described."""
 
 
+STATISTICS: dict[Kind, type[Statistics]] = {
+    "number": NumberStatistics,
+    "boolean": NumberStatistics,
+    "duration": NumberStatistics,
+    "date": DateStatistics,
+    "category": CategoryStatistics,
+}
 KINDS: dict[Kind, type[ColumnEncoder]] = {
     "number": NumberEncoder,
     "boolean": NumberEncoder,

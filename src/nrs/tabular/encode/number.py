@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nrs.tabular.encode.columns import Column, Kind
+from nrs.tabular.encode.columns import Column, Kind, Summary
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -24,7 +24,7 @@ OnInfinite = Callable[[int, int], None]
 
 @dataclass
 class Moments:
-    """Missing cells, other cells, mean and standard deviation of each column, all of shape (d,).
+    """Missing and other cells, mean, standard deviation and range of each column, of shape (d,).
 
     A column without any value has ``seen == 0`` and mean 0; a constant one has ``std == 0``.
     """
@@ -33,15 +33,17 @@ class Moments:
     seen: np.ndarray
     mean: np.ndarray
     std: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
     @classmethod
     def none(cls, d: int) -> Moments:
         """Moments of no rows."""
-        return cls(np.zeros(d, np.int64), np.zeros(d, np.int64), np.zeros(d), np.zeros(d))
+        return cls(*np.zeros((2, d), np.int64), *np.zeros((4, d)))
 
     def column(self, place: int) -> tuple[float, float, float, float]:
         """Missing cells, other cells, mean and standard deviation of one column."""
-        missing, seen, mean, std = (float(a[place]) for a in vars(self).values())
+        missing, seen, mean, std, _, _ = (float(a[place]) for a in vars(self).values())
         return missing, seen, mean, std
 
     def merge(self, other: Moments) -> Moments:
@@ -64,10 +66,12 @@ class Moments:
         squares = a * (self.std / 2 / unit) ** 2 + b * (other.std / 2 / unit) ** 2
         std = 2 * unit * np.sqrt(squares + a * b * (apart / unit) ** 2)
         mean = self.mean + 2 * b * apart
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         # Where one side has no values, the other is taken as it is.
         for empty, known in ((self.seen == 0, other), (other.seen == 0, self)):
             mean, std = np.where(empty, known.mean, mean), np.where(empty, known.std, std)
-        return Moments(self.missing + other.missing, seen, mean, std)
+            low, high = np.where(empty, known.low, low), np.where(empty, known.high, high)
+        return Moments(self.missing + other.missing, seen, mean, std, low, high)
 
 
 def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:
@@ -123,7 +127,7 @@ def moments(chunks: Chunks, d: int, on_infinite: OnInfinite) -> Moments:
     shift = total / count
     std = half * np.sqrt(np.maximum(squares / count - shift**2, 0.0))
     mean = np.where(half > 0, middle + half * shift, low)
-    return Moments(missing, seen, mean, np.where(half > 0, std, 0.0))
+    return Moments(missing, seen, mean, np.where(half > 0, std, 0.0), low, high)
 
 
 def refuse_infinite(chunk: np.ndarray, start: int, on_infinite: OnInfinite) -> None:
@@ -132,6 +136,38 @@ def refuse_infinite(chunk: np.ndarray, start: int, on_infinite: OnInfinite) -> N
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
         on_infinite(start + int(row), int(column))
+
+
+class NumberStatistics:
+    """Moments of a column whose cells are finite or missing."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.moments = Moments.none(1)
+
+    def add(self, column: Column) -> None:
+        values = column.values[:, None]
+        parts = list(row_chunks(len(values), 1))
+        found = moments(lambda: ((p.start, values[p]) for p in parts), 1, lambda row, place: None)
+        self.moments = self.moments.merge(found)
+
+    def merge(self, other: NumberStatistics) -> None:
+        self.moments = self.moments.merge(other.moments)
+
+    def encoder(self, *, scale: str, max_levels: int) -> NumberEncoder:
+        return NumberEncoder.of_moments(self.kind, self.moments.column(0), scale)
+
+    def summary(self) -> Summary:
+        missing, seen, mean, _ = self.moments.column(0)
+        low, high = self.moments.low[0], self.moments.high[0]
+        shown = f"{100 * mean:.0f} % true" if self.kind == "boolean" else f"{low:.6g} … {high:.6g}"
+        return Summary(int(missing), int(seen), shown)
+
+    def state(self) -> list[Any]:
+        return [array.tolist() for array in vars(self.moments).values()]
+
+    def restore(self, state: list[Any]) -> None:
+        self.moments = Moments(*map(np.array, state))
 
 
 @dataclass(frozen=True)
@@ -153,14 +189,6 @@ class NumberEncoder:
     fill: float
     shown: bool
     missing: bool
-
-    @classmethod
-    def fit(cls, column: Column, *, scale: str, max_levels: int) -> NumberEncoder:
-        """Learn from a column whose cells are finite or missing."""
-        values = column.values[:, None]
-        parts = list(row_chunks(len(values), 1))
-        found = moments(lambda: ((p.start, values[p]) for p in parts), 1, lambda row, place: None)
-        return cls.of_moments(column.kind, found.column(0), scale)
 
     @classmethod
     def of_moments(cls, kind: Kind, learned: tuple[float, ...], scale: str) -> NumberEncoder:

@@ -11,10 +11,10 @@ from sklearn.utils import check_consistent_length
 from torch import Tensor
 
 from nrs.tabular.encode.columns import missing_cells
+from nrs.tabular.recipe import MAX_FOLDS
 from nrs.tabular.rows.sample import hashed
 from nrs.tabular.targets import labels_as_array
 
-MAX_FOLDS = 8
 # Of fewer rows none can be spared.
 MIN_ROWS = 4
 
@@ -30,6 +30,8 @@ class Folds:
     seed : int
     drawn : ndarray (n_rows,) or None
         The fold of each row in memory. Rows of files are hashed by their place or group instead.
+    keys : ndarray (n_groups,) or None
+        Ascending hashes of the groups in files, if they are few: then each fold has as many.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class Folds:
     n_folds: int
     seed: int = 0
     drawn: np.ndarray | None = None
+    keys: np.ndarray | None = None
 
     @classmethod
     def draw(
@@ -56,6 +59,11 @@ class Folds:
         """The fold of each row, by its number in memory or by what is hashed of a file's row."""
         if self.drawn is not None:
             return self.drawn[places]
+        if self.keys is not None:
+            fold = np.empty(len(self.keys), dtype=np.int64)
+            order = np.argsort(hashed(self.keys, self.seed + 2))
+            fold[order] = np.arange(len(order)) % self.n_folds
+            return fold[np.searchsorted(self.keys, places)]
         return (hashed(places, self.seed + 2) % np.uint64(self.n_folds)).astype(np.int64)
 
     def own(self, n_members: int) -> np.ndarray:

@@ -7,19 +7,39 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 
 from nrs.datasets.large_table import Table
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.statistics import TableStatistics
+from nrs.tabular.forest.folds import Folds
+from nrs.tabular.parameters import from_json, to_json
+from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Rows
-from nrs.tabular.rows.table_fit import RowEncoder, SampledRows
+from nrs.tabular.rows.table import LabelStatistics, RowEncoder, StreamedRows, TableSource
+from nrs.tabular.run import Run
+from nrs.tabular.targets import Target, target_from_state
+
+Task = tuple[Rows, "Rows | None", TableEncoder, Target, Recipe, "Folds | None", Run]
+_SPARSE = ("data", "indices", "indptr")
 
 
-def write_task(folder: Path, model: Any, rows: Any, validation: Any, seed: int) -> None:
+def write_task(
+    folder: Path,
+    rows: Rows,
+    held_out: Rows | None,
+    encoder: TableEncoder,
+    target: Target,
+    recipe: Recipe,
+    folds: Folds | None,
+    run: Run,
+) -> None:
     """Write down a fit whose encoder, target and recipe are learned.
 
     Raises
@@ -29,145 +49,142 @@ def write_task(folder: Path, model: Any, rows: Any, validation: Any, seed: int) 
     ValueError
         If the rows are those of a table that another process cannot open.
     """
-    import nrs
-
-    recipe = model.recipe_.to_dict()
-    if callable(model.recipe_.metric):
+    settings = recipe.to_dict()
+    if callable(recipe.metric):
         # What the first process measures counts for all.
-        recipe["metric"] = "default"
-    known = (kind for kind in type(model).__mro__ if getattr(nrs, kind.__name__, None) is kind)
+        settings["metric"] = "default"
     facts: dict[str, Any] = {
-        "estimator": next(known).__name__,
-        "divide": model.divide,
-        "n_jobs": model.n_jobs,
-        "precision": model.precision,
-        "checkpoint": None if model.checkpoint is None else os.fspath(model.checkpoint),
-        "random_state": int(seed),
-        "recipe": recipe,
-        "encoder": model.encoder_.to_state(),
-        "target": model.target_.state(),
-        "seed": seed,
+        "run": {
+            "seed": run.seed,
+            "divide": run.divide,
+            "n_jobs": run.n_jobs,
+            "precision": run.precision,
+            "checkpoint": None if run.checkpoint is None else os.fspath(run.checkpoint),
+            "repeatable": run.repeatable,
+        },
+        "recipe": settings,
+        "encoder": encoder.to_state(),
+        "target": target.state(),
         "device": str(rows.device),
+        "folds": None if folds is None else [folds.n_folds, folds.seed],
         "rows": _write_rows(folder / "rows", rows),
-        "validation": None if validation is None else _write_rows(folder / "held", validation),
+        "held_out": None if held_out is None else _write_rows(folder / "held_out", held_out),
     }
-    np.save(folder / "folds.npy", model._folds, allow_pickle=False)
     (folder / "task.json").write_text(json.dumps(facts))
 
 
-def read_task(folder: Path) -> tuple[Any, Any, Any, int]:
-    """The model to train, its training and held-out rows, and the seed, from :func:`write_task`."""
-    import nrs
-
+def read_task(folder: Path) -> Task:
+    """What :func:`write_task` was called with."""
     facts = json.loads((folder / "task.json").read_text())
-    cls = getattr(nrs, facts["estimator"])
-    model = cls(
-        divide=facts["divide"],
-        n_jobs=facts["n_jobs"],
-        precision=facts["precision"],
-        checkpoint=facts["checkpoint"],
-        random_state=facts["random_state"],
-        verbose=0,
-    )
-    model.encoder_ = TableEncoder.from_state(facts["encoder"])
-    model.target_ = cls._target_from_state(facts["target"])
-    model._remember(cls._recipe_type.from_dict(facts["recipe"]))
-    model._folds = np.load(folder / "folds.npy", allow_pickle=False)
     device = torch.device(facts["device"])
-    rows = _read_rows(folder / "rows", facts["rows"], device, model)
-    held = facts["validation"]
-    validation = None if held is None else _read_rows(folder / "held", held, device, model)
-    return model, rows, validation, facts["seed"]
+    run = Run(device=device, begin=time.monotonic(), **facts["run"])
+    encoder = TableEncoder.from_state(facts["encoder"])
+    target = target_from_state(facts["target"])
+    recipe = Recipe.from_dict(facts["recipe"])
+    arrays = _read_arrays(folder / "rows", facts["rows"])
+    folds = None
+    if facts["folds"] is not None:
+        folds = Folds(*facts["folds"], keys=arrays.get("keys"))
+    if "table" in facts["rows"]:
+        source = _read_source(facts["rows"]["table"], arrays)
+        assert folds is not None
+        encode = RowEncoder(source, encoder, target, folds)
+        rows: Rows = StreamedRows(encode, source.n_rows, device)
+    else:
+        rows = _rows(arrays, facts["rows"], device)
+    held_out = facts["held_out"]
+    if held_out is not None:
+        held_out = _rows(_read_arrays(folder / "held_out", held_out), held_out, device)
+    return rows, held_out, encoder, target, recipe, folds, run
 
 
 def _write_rows(folder: Path, rows: Rows) -> dict[str, Any]:
     """Write the arrays of rows, to be mapped into memory: processes share one copy."""
     folder.mkdir()
-    arrays = {"targets": rows.targets.numpy(), "index": rows.index.numpy()}
-    facts: dict[str, Any] = {"shape": list(rows.features.shape)}
-    if rows.weights is not None:
-        arrays["weights"] = rows.weights.numpy()
-    if rows.sparse:
-        for part in ("data", "indices", "indptr"):
-            arrays[part] = getattr(rows.features, part)
+    facts: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
+    if isinstance(rows, StreamedRows):
+        facts["table"], arrays = _table_facts(rows.encode.source, folder)
     else:
-        arrays["features"] = rows.features.numpy()
-    if isinstance(rows, SampledRows):
-        arrays |= {f"quantiles-{k}": values for k, values in rows.quantiles.items()}
-        if rows.encode.class_weights is not None:
-            arrays["class_weights"] = rows.encode.class_weights
-        facts["table"] = _table_facts(rows)
+        facts["shape"] = list(rows.features.shape)
+        arrays = {"targets": rows.targets.numpy(), "index": rows.index.numpy()}
+        for name in ("weights", "folds"):
+            if getattr(rows, name) is not None:
+                arrays[name] = getattr(rows, name).numpy()
+        if rows.sparse:
+            arrays |= {part: getattr(rows.features, part) for part in _SPARSE}
+        else:
+            arrays["features"] = rows.features.numpy()
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     return facts | {"arrays": list(arrays)}
 
 
-def _table_facts(rows: SampledRows) -> dict[str, Any]:
-    """Where a worker finds the files of a table, and how it encodes their rows."""
-    table, encode = rows.table, rows.encode
+def _table_facts(source: TableSource, folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Where a worker finds the files of a table, and what has been counted of them."""
+    from pyarrow import parquet
+
+    table = source.table
     if table.filesystem.type_name == "local":
-        source: Any = [part.path for part in table.parts]
+        files: Any = [part.path for part in table.parts]
     elif table.source is not None:
         given = [table.source] if isinstance(table.source, (str, os.PathLike)) else table.source
-        source = [os.fspath(one) for one in given]
+        files = [os.fspath(one) for one in given]
     else:
         raise ValueError(
-            "n_workers needs a Table of local files or of a URI, however: it has a filesystem of "
-            "its own, which cannot be sent to another process; start the processes with torchrun"
+            "n_workers needs a Table of local files or of a URI: this one has a filesystem of its "
+            "own, which cannot be sent to another process. Start the processes with torchrun."
         )
-    return {
-        "source": source,
+    parquet.write_table(source.sample.rows, folder / "sample.parquet")
+    arrays = {"places": source.sample.places}
+    if source.keys is not None:
+        arrays["keys"] = source.keys
+    named: dict[str, Any] = {}
+    for name in ("weight", "groups"):
+        value = getattr(source, name)
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+        else:
+            named[name] = value
+    facts = {
+        "files": files,
         "target": table.target,
         "columns": table.columns,
-        "n_rows": rows.n_rows,
-        "n_folds": encode.n_folds,
-        "seed": encode.seed,
+        "statistics": source.statistics.state(),
+        "labels": source.labels.state(),
+        "class_weight": to_json(source.class_weight),
+        "sample": str(folder / "sample.parquet"),
+        **named,
     }
+    return facts, arrays
 
 
-def _read_rows(folder: Path, facts: dict[str, Any], device: torch.device, model: Any) -> Rows:
+def _read_source(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableSource:
+    from pyarrow import parquet
+
+    table = Table(facts["files"], facts["target"], facts["columns"])
+    weight, groups = (arrays.get(name, facts.get(name)) for name in ("weight", "groups"))
+    class_weight = from_json(facts["class_weight"])
+    source = TableSource(table, None, weight, groups, class_weight)
+    source.statistics = TableStatistics.from_state(facts["statistics"])
+    source.labels = LabelStatistics.from_state(facts["labels"])
+    source.sample.join(parquet.read_table(facts["sample"]), arrays["places"])
+    source.keys = arrays.get("keys")
+    return source
+
+
+def _read_arrays(folder: Path, facts: dict[str, Any]) -> dict[str, np.ndarray]:
     # Copy-on-write: torch refuses memory that it may not write to, and nothing is written.
-    arrays = {
-        name: np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False)
+    return {
+        name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
         for name in facts["arrays"]
     }
-    if "features" in arrays:
-        features: Any = np.asarray(arrays["features"])
-    else:
-        from scipy.sparse import csr_matrix
 
-        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+
+def _rows(arrays: dict[str, np.ndarray], facts: dict[str, Any], device: torch.device) -> Rows:
+    features: Any = arrays.get("features")
+    if features is None:
+        parts = tuple(arrays[part] for part in _SPARSE)
         features = csr_matrix(parts, shape=facts["shape"], copy=False)
-    weights = arrays.get("weights")
-    if "table" in facts:
-        return _sampled_rows(facts["table"], arrays, device, model)
-    return Rows(
-        features,
-        np.asarray(arrays["targets"]),
-        None if weights is None else np.asarray(weights),
-        np.asarray(arrays["index"]),
-        device,
-    )
-
-
-def _sampled_rows(
-    facts: dict[str, Any], arrays: dict[str, np.ndarray], device: torch.device, model: Any
-) -> SampledRows:
-    plain = {name: np.asarray(array) for name, array in arrays.items()}
-    encode = RowEncoder(
-        model.encoder_,
-        model.target_,
-        facts["target"],
-        facts["n_folds"],
-        facts["seed"],
-        plain.get("class_weights"),
-    )
-    start = "quantiles-"
-    quantiles = {
-        int(name.removeprefix(start)): values
-        for name, values in plain.items()
-        if name.startswith(start)
-    }
-    table = Table(facts["source"], facts["target"], facts["columns"])
-    sample = plain["features"], plain["targets"], plain.get("weights")
-    return SampledRows(table, encode, facts["n_rows"], quantiles, sample, device)
+    weights, folds = arrays.get("weights"), arrays.get("folds")
+    return Rows(features, arrays["targets"], weights, arrays["index"], device, folds)

@@ -19,14 +19,19 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from nrs.core.atomic import atomic_write
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.folds import Folds
+from nrs.tabular.forest.model import ForestModel
 from nrs.tabular.forest.worker_task import read_task, write_task
-from nrs.tabular.run import threads
+from nrs.tabular.recipe import Recipe
+from nrs.tabular.rows.memory import Rows
+from nrs.tabular.run import Run, learn, threads
+from nrs.tabular.targets import Target
 from nrs.training.checkpoint import CheckpointError
 from nrs.training.loop import DivergenceError
 from nrs.training.processes import Processes, joined
@@ -45,13 +50,16 @@ class WorkerError(RuntimeError):
 
 
 @contextlib.contextmanager
-def workers(model: Any, rows: Any, validation: Any, seed: int) -> Iterator[Processes]:
-    """Start ``model.n_workers - 1`` processes that train the model together with this one.
-
-    Parameters
-    ----------
-    model : a forest estimator whose encoder, target and recipe are learned.
-    rows, validation, seed : of its fit, see :meth:`TableEstimator._prepare`.
+def workers(
+    rows: Rows,
+    held_out: Rows | None,
+    encoder: TableEncoder,
+    target: Target,
+    recipe: Recipe,
+    folds: Folds | None,
+    run: Run,
+) -> Iterator[Processes]:
+    """Start ``run.n_workers - 1`` processes that train a forest together with this one.
 
     Raises
     ------
@@ -60,11 +68,11 @@ def workers(model: Any, rows: Any, validation: Any, seed: int) -> Iterator[Proce
     """
     with tempfile.TemporaryDirectory(prefix="nrs-workers-") as name:
         folder = Path(name)
-        write_task(folder, model, rows, validation, seed)
-        started = [_start(folder, rank, model.n_workers) for rank in range(1, model.n_workers)]
+        write_task(folder, rows, held_out, encoder, target, recipe, folds, run)
+        started = [_start(folder, rank, run.n_workers) for rank in range(1, run.n_workers)]
         try:
             _wait_until_ready(folder, started)
-            with _group(folder, 0, model.n_workers, rows.device) as group:
+            with _group(folder, 0, run.n_workers, rows.device) as group:
                 yield group
         except Exception as error:
             told = _told(folder, started)
@@ -87,10 +95,10 @@ def main() -> None:
     folder, rank, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        model, rows, validation, seed = read_task(folder)
+        rows, held_out, encoder, target, recipe, folds, run = read_task(folder)
         (folder / f"ready-{rank}").touch()
-        with _group(folder, rank, size, rows.device), threads(model.n_jobs):
-            model._train(rows, validation, seed)
+        with _group(folder, rank, size, rows.device), threads(run.n_jobs):
+            learn(ForestModel, rows, held_out, encoder, target, recipe, folds, run)
     except Exception as error:
         with atomic_write(folder / f"error-{rank}.json") as file:
             kind = type(error).__name__

@@ -1,18 +1,20 @@
-"""Rows known by where they are: a hash of file and row number, folds and a sample drawn by it.
+"""Rows known by their place: a hash of file and row number, and a sample drawn by it.
 
-The hash makes folds and samples that do not depend on the order of reading, nor on how many
+The hash makes folds and samples that depend neither on the order of reading nor on how many
 processes read.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from nrs.datasets.large_table import plain_type
 
-# Rows kept to judge and to measure by: more measure no better.
+# Rows kept for bins, scores and importances: more measure no better.
 SAMPLE_ROWS = 20_000
 _ROW_BITS = 40
 
@@ -46,15 +48,17 @@ def hashed(places: np.ndarray, salt: int) -> np.ndarray:
     return mixed
 
 
-def hashed_folds(places: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
-    """The fold of each row, (m,) int64.
+def hashed_texts(texts: Sequence[str]) -> np.ndarray:
+    """A number for each text that is the same everywhere: (m,) int64.
 
     Examples
     --------
-    >>> min(np.bincount(hashed_folds(np.arange(8000), 4, seed=0)).tolist()) > 1900
-    True
+    >>> first, second = hashed_texts(["a", "b"])
+    >>> first == hashed_texts(["a"])[0] != second
+    np.True_
     """
-    return (hashed(places, seed + 2) % np.uint64(n_folds)).astype(np.int64)
+    digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
 
 class RowSample:
@@ -79,8 +83,8 @@ class RowSample:
 
     def __init__(self, size: int = SAMPLE_ROWS) -> None:
         self.size = size
-        self._places = np.empty(0, dtype=np.int64)
-        self._kept: Any = None
+        self.kept_places = np.empty(0, dtype=np.int64)
+        self.kept: Any = None
         self._limit = np.uint64(2**64 - 1)
 
     def add(self, batch: Any, places: np.ndarray) -> None:
@@ -93,46 +97,47 @@ class RowSample:
         table = pyarrow.Table.from_batches([batch.take(pyarrow.array(chosen))])
         # Rows of different dictionaries are not one column.
         plain = [(field.name, plain_type(field.type)) for field in table.schema]
-        self._join(table.cast(pyarrow.schema(plain)), places[chosen])
+        self.join(table.cast(pyarrow.schema(plain)), places[chosen])
         # Thinned now and then, not for every row.
-        if len(self._places) > 2 * self.size:
+        if len(self.kept_places) > 2 * self.size:
             self._thin()
 
     def merge(self, other: RowSample) -> RowSample:
         """The sample of the rows of both tables, as if one had been offered all of them."""
         merged = RowSample(self.size)
         for one in (self, other):
-            if one._kept is not None:
-                merged._join(one._kept, one._places)
+            if one.kept is not None:
+                merged.join(one.kept, one.kept_places)
         merged._thin()
         return merged
 
     @property
     def places(self) -> np.ndarray:
         self._thin()
-        return self._places
+        return self.kept_places
 
     @property
     def rows(self) -> Any:
         self._thin()
-        return self._kept
+        return self.kept
 
-    def _join(self, table: Any, places: np.ndarray) -> None:
+    def join(self, table: Any, places: np.ndarray) -> None:
+        """Take rows that another sample has kept."""
         import pyarrow
 
-        if self._kept is not None:
-            table = pyarrow.concat_tables([self._kept, table])
-        self._kept = table
-        self._places = np.concatenate([self._places, places])
+        if self.kept is not None:
+            table = pyarrow.concat_tables([self.kept, table])
+        self.kept = table
+        self.kept_places = np.concatenate([self.kept_places, places])
 
     def _thin(self) -> None:
-        drawn = hashed(self._places, 1)
-        order = np.argsort(self._places, kind="stable")
+        drawn = hashed(self.kept_places, 1)
+        order = np.argsort(self.kept_places, kind="stable")
         if len(drawn) > self.size:
             least = np.argpartition(drawn, self.size - 1)[: self.size]
             self._limit = drawn[least].max()
-            order = least[np.argsort(self._places[least], kind="stable")]
-        if len(order) < len(drawn) or (np.diff(self._places) < 0).any():
+            order = least[np.argsort(self.kept_places[least], kind="stable")]
+        if len(order) < len(drawn) or (np.diff(self.kept_places) < 0).any():
             # Joined into one piece, so that what is left out is freed.
-            self._kept = self._kept.take(order).combine_chunks()
-            self._places = self._places[order]
+            self.kept = self.kept.take(order).combine_chunks()
+            self.kept_places = self.kept_places[order]

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.datasets.large_table import Table, chunk_rows
-from nrs.tabular.encode.survey import labelled_rows
+from nrs.datasets.large_table import Chunk, Table, chunk_rows
+from nrs.tabular.rows.sample import row_places
 
 # Rows that are shuffled among each other, and the cells that they may have: 256 MB of float32.
 BUFFER_ROWS, BUFFER_CELLS = 1 << 18, 1 << 26
@@ -207,6 +207,19 @@ class StreamedBatches:
 
     def _chunk_rows(self) -> int:
         return chunk_rows(max(self.width, len(self.table.wanted)))
+
+
+def labelled_rows(chunk: Chunk, target: str) -> tuple[Any, np.ndarray]:
+    """The rows of a chunk with a value of the target, and their places."""
+    from pyarrow import compute
+
+    batch = chunk.batch
+    rows = np.arange(chunk.first, chunk.first + batch.num_rows)
+    missing = compute.is_null(batch.column(target), nan_is_null=True)
+    if compute.any(missing).as_py():
+        batch = batch.filter(compute.invert(missing))
+        rows = rows[~missing.to_numpy(zero_copy_only=False)]
+    return batch, row_places(chunk.part, rows)
 
 
 class ShuffleBuffer:

@@ -1,0 +1,500 @@
+"""Rows in files: one pass that counts, a sample in memory, and batches of all rows as a stream."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+
+from nrs.datasets.large_table import Table
+from nrs.datasets.table_file_errors import missing_columns
+from nrs.tabular.encode.columns import PLURAL, Column, Kind, level_text
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.number import Moments, NumberStatistics
+from nrs.tabular.encode.statistics import TableStatistics
+from nrs.tabular.encode.table import categorical_columns, read_table
+from nrs.tabular.forest.folds import Folds, count_folds
+from nrs.tabular.rows.memory import Rows, checksum
+from nrs.tabular.rows.sample import RowSample, hashed_texts, split_places
+from nrs.tabular.rows.stream import Block, StreamedBatches, labelled_rows
+from nrs.tabular.targets import (
+    ClassTarget,
+    RegressionTarget,
+    Target,
+    check_labelled,
+    labels_as_array,
+    weights_of_labels,
+)
+from nrs.training.processes import Processes, present
+
+if TYPE_CHECKING:
+    from nrs.tabular.recipe import Recipe
+
+logger = logging.getLogger("nrs.tabular")
+# Different values of a target beyond which it is not one of classes.
+MAX_LABELS = 10_000
+
+
+class LabelStatistics:
+    """What is counted of the target's column, in rows that have a weight.
+
+    Attributes
+    ----------
+    counts : Counter or None
+        Rows of each value; None if there are more than 10,000 values.
+    weights : Counter
+        Their sample weights, added up.
+    whole : bool
+        Whether all values are whole numbers, booleans or texts.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.counts: Counter[Any] | None = Counter()
+        self.weights: Counter[Any] = Counter()
+        self.whole = True
+        self.numbers = NumberStatistics(kind)
+
+    def add(self, column: Column, weight: np.ndarray) -> None:
+        """Count more rows."""
+        if column.kind != "category":
+            self.numbers.add(Column(column.kind, column.values[weight > 0]))
+        if self.counts is None:
+            return
+        labels, codes = self._labels(column)
+        rows = np.bincount(codes, minlength=len(labels)).tolist()
+        weights = np.bincount(codes, weight, len(labels)).tolist()
+        for label, count, one in zip(labels, rows, weights, strict=True):
+            if count:
+                self.counts[label] += count
+                self.weights[label] += one
+        self._bound()
+
+    def _labels(self, column: Column) -> tuple[Sequence[Any], np.ndarray]:
+        if column.kind == "category":
+            return column.levels, column.values
+        values, codes = np.unique(column.values, return_inverse=True)
+        if column.kind == "boolean":
+            values = values.astype(bool)
+        elif (values == np.floor(values)).all():
+            values = values.astype(np.int64)
+        else:
+            self.whole = False
+        return values.tolist(), codes
+
+    def _bound(self) -> None:
+        if self.counts is not None and len(self.counts) > MAX_LABELS:
+            self.counts = None
+
+    def merge(self, other: LabelStatistics) -> None:
+        """Count the rows of another part of the table too."""
+        self.numbers.merge(other.numbers)
+        self.whole = self.whole and other.whole
+        self.weights = self.weights + other.weights
+        if self.counts is not None:
+            self.counts = None if other.counts is None else self.counts + other.counts
+        self._bound()
+
+    def state(self) -> list[Any]:
+        """Everything, as JSON values."""
+        counts = None if self.counts is None else list(self.counts.items())
+        return [self.kind, counts, list(self.weights.items()), self.whole, self.numbers.state()]
+
+    @classmethod
+    def from_state(cls, state: list[Any]) -> LabelStatistics:
+        """Read what :meth:`state` gave."""
+        kind, counts, weights, whole, numbers = state
+        statistics = cls(kind)
+        # Pairs, because JSON's keys are texts.
+        statistics.counts = None if counts is None else Counter(dict(counts))
+        statistics.weights, statistics.whole = Counter(dict(weights)), whole
+        statistics.numbers.restore(numbers)
+        return statistics
+
+
+class StreamedRows(Rows):
+    """A sample of a table's rows in memory, for bins and scores; batches of all rows."""
+
+    stream: StreamedBatches | None = None
+
+    def __init__(self, encode: RowEncoder, n_rows: int, device: torch.device | str) -> None:
+        kept, places = encode.source.kept()
+        x, y, folds, *weights = (part.numpy() for part in encode(kept, places))
+        super().__init__(x, y, weights[0] if weights else None, None, device, folds)
+        self.encode, self.n_rows, self.places = encode, n_rows, places
+
+    def batches(self, batch_size: int, passes: int, group: Processes) -> Any:
+        self.stream = StreamedBatches(
+            self.encode.source.table,
+            self.encode,
+            self.n_rows,
+            self.features.shape[1],
+            batch_size,
+            passes=passes,
+            shard=(group.rank, group.size) if group.divides_rows else (0, 1),
+            device=self.device,
+        )
+        return self.stream
+
+    def facts(self) -> dict[str, Any]:
+        """Which rows of the table the sample is, and how long training waited for data."""
+        waited = {} if self.stream is None else {"data_wait_": self.stream.wait_share}
+        return {"oob_rows_": self.places} | waited
+
+    def checksum(self) -> str:
+        """Checksum of the sample, and of what the files say of themselves."""
+        identity = [self.encode.source.table.identity(), super().checksum()]
+        told = json.dumps(identity, sort_keys=True).encode()
+        return checksum(np.frombuffer(told, dtype=np.uint8))
+
+
+class RowEncoder:
+    """Raw rows in, what a step needs out: features, targets, folds, and weights if any."""
+
+    def __init__(
+        self, source: TableSource, encoder: TableEncoder, target: Target, folds: Folds
+    ) -> None:
+        self.source, self.encoder, self.target, self.folds = source, encoder, target, folds
+        self.class_weights, self.scale = source.weighting(target)
+
+    def __call__(self, batch: Any, places: np.ndarray) -> Block:
+        source = self.source
+        x = self.encoder.transform(batch.select(source.names))
+        y = self.target.encode_column(read_table(batch.select([source.target])))
+        keys = source.groups_of(batch, places)
+        parts = [x, y, self.folds.of(places if keys is None else keys)]
+        weights = None if self.class_weights is None else self.class_weights[y]
+        if source.weight is not None:
+            own = source.weights_of(batch, places) * self.scale
+            weights = own if weights is None else weights * own
+        if weights is not None:
+            parts.append(weights.astype(np.float32))
+        return tuple(map(torch.from_numpy, parts))
+
+
+class TableSource:
+    """A table in files, its weights and groups, and what one pass over it has counted.
+
+    Parameters
+    ----------
+    weight, groups : str, ndarray (n_rows of all files,), optional
+        A column that is no feature, or one entry per row in the order of the files.
+    class_weight : as of :class:`nrs.NRSClassifier`.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns to predict from.
+    statistics : TableStatistics
+    labels : LabelStatistics
+    sample : RowSample
+    unlabelled : int
+        Rows without a value of the target, which are left out.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        categorical_features: Any = None,
+        weight: str | np.ndarray | None = None,
+        groups: str | np.ndarray | None = None,
+        class_weight: Any = None,
+    ) -> None:
+        self.table, self.weight, self.groups = table, weight, groups
+        self.class_weight = class_weight
+        self.target = _target_of(table)
+        apart = [one for one in (weight, groups) if isinstance(one, str)]
+        missing = [name for name in apart if name not in table.columns]
+        if missing:
+            raise missing_columns(table.parts[0].path, missing, table.columns)
+        self.names = [name for name in table.columns if name not in apart]
+        self.categorical = categorical_features
+        self._before = np.cumsum([0, *(sum(part.rows) for part in table.parts)])
+        first = read_table(table.head(1).select(self.names))
+        declared = categorical_columns(categorical_features, first)
+        self.statistics = TableStatistics(
+            self.names,
+            [
+                cast(Kind, "category" if place in declared else table.kinds[name])
+                for place, name in enumerate(self.names)
+            ],
+        )
+        self.labels = LabelStatistics(cast(Kind, table.kinds[self.target]))
+        self.sample = RowSample()
+        self.unlabelled = 0
+        # Hashes of the groups of all processes, ascending; None without groups, or of too many.
+        self.keys: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        X: Table | TableSource,
+        categorical_features: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        class_weight: Any = None,
+    ) -> TableSource:
+        """Count a table by all processes present, each reading its share.
+
+        Raises
+        ------
+        ValueError
+            If `y` is passed too, or weights or groups do not fit the table.
+        nrs.datasets.table_file_errors.TableFileError
+            If a file cannot be read, or a value cannot be used; with the name of the file.
+        """
+        if y is not None:
+            table = X.table if isinstance(X, TableSource) else X
+            raise ValueError(
+                f"y must be left out with a Table, whose target is its column {table.target!r}"
+            )
+        if isinstance(X, TableSource):
+            X.class_weight = class_weight
+            return X
+        arrays = [
+            _per_row(name, value, X.n_rows)
+            for name, value in (("sample_weight", sample_weight), ("groups", groups))
+        ]
+        source = cls(X, categorical_features, *arrays, class_weight)
+        source._survey()
+        if source.unlabelled and present().is_writer:
+            logger.warning(
+                "left out %d rows without a value of %r", source.unlabelled, source.target
+            )
+        check_labelled(source.n_rows, source.target, "the table")
+        return source
+
+    @property
+    def n_rows(self) -> int:
+        """Rows with a value of the target."""
+        return self.statistics.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.names)
+
+    def _survey(self) -> None:
+        """Pass over the table once."""
+        group = present()
+        keys: set[int] = set()
+        for chunk in self.table.chunks(self.table.groups[group.rank :: group.size]):
+            batch, places = labelled_rows(chunk, self.target)
+            self.unlabelled += chunk.batch.num_rows - len(places)
+            if not len(places):
+                continue
+            with self.table.naming(chunk):
+                self.statistics.add(read_table(batch.select(self.names)))
+                of_target = read_table(batch.select([self.target]))
+                self.labels.add(
+                    of_target.column(0, self.labels.kind), self.weights_of(batch, places)
+                )
+                found = self.groups_of(batch, places)
+                if found is not None and len(keys) <= MAX_LABELS:
+                    keys |= set(np.unique(found).tolist())
+            self.sample.add(batch, places)
+        if group.size > 1:
+            keys = self._merge(group, keys)
+        if self.groups is not None and len(keys) <= MAX_LABELS:
+            self.keys = np.array(sorted(keys), dtype=np.int64)
+
+    def _merge(self, group: Processes, keys: set[int]) -> set[int]:
+        """Put together what all processes have counted, in order of rank."""
+        content = torch.frombuffer(bytearray(self._packed(keys)), dtype=torch.uint8)
+        parts = [
+            dict(np.load(io.BytesIO(part.cpu().numpy().tobytes()), allow_pickle=False))
+            for part in group.gather(content.to(group.device))
+        ]
+        facts = [json.loads(part["facts"].tobytes()) for part in parts]
+        self.unlabelled = sum(one["unlabelled"] for one in facts)
+        self.statistics, *others = (TableStatistics.from_state(one["columns"]) for one in facts)
+        for other in others:
+            self.statistics.merge(other)
+        self.labels, *labels = (LabelStatistics.from_state(one["labels"]) for one in facts)
+        for more in labels:
+            self.labels.merge(more)
+        self.sample = RowSample()
+        for part in parts:
+            if "rows" in part:
+                self.sample.join(_arrow_table(part["rows"].tobytes()), part["places"])
+        return {key for one in facts for key in one["keys"]}
+
+    def _packed(self, keys: set[int]) -> bytes:
+        facts = {
+            "unlabelled": self.unlabelled,
+            "columns": self.statistics.state(),
+            "labels": self.labels.state(),
+            "keys": sorted(keys),
+        }
+        arrays = {"facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
+        if self.sample.rows is not None:
+            arrays["places"] = self.sample.places
+            arrays["rows"] = np.frombuffer(_arrow_bytes(self.sample.rows), dtype=np.uint8)
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **arrays)
+        return content.getvalue()
+
+    def weights_of(self, batch: Any, places: np.ndarray) -> np.ndarray:
+        """The sample weight of each row of a record batch; 1 without weights."""
+        if self.weight is None:
+            return np.ones(len(places))
+        if not isinstance(self.weight, str):
+            return self.weight[self._numbers(places)]
+        weights = read_table(batch.select([self.weight])).column(0, "number").values
+        return _checked_weights(weights.astype(np.float64))
+
+    def groups_of(self, batch: Any, places: np.ndarray) -> np.ndarray | None:
+        """A number for the group of each row of a record batch, the same wherever it is read."""
+        if self.groups is None:
+            return None
+        if not isinstance(self.groups, str):
+            return self.groups[self._numbers(places)]
+        column = read_table(batch.select([self.groups])).column(0, "category")
+        if column.missing().any():
+            raise ValueError(f"the column of groups {self.groups!r} must have a value in every row")
+        return hashed_texts(column.levels)[column.values]
+
+    def _numbers(self, places: np.ndarray) -> np.ndarray:
+        """Numbers of rows in the whole table, file after file."""
+        parts, rows = split_places(places)
+        return self._before[parts] + rows
+
+    def split(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds:
+        """The folds of a forest: hashed of each row's place or group."""
+        if not recipe.members:
+            raise ValueError(
+                "a Table needs a forest, and these settings are a single network. Use "
+                "preset='default', 'fast' or 'best', or read the rows into memory."
+            )
+        n_folds = min(count_folds(self.n_rows), recipe.members)
+        if self.keys is not None:
+            if len(self.keys) < 2:
+                raise ValueError("groups must hold at least 2 different groups; got 1")
+            n_folds = min(n_folds, len(self.keys))
+        return Folds(n_folds, seed, keys=self.keys)
+
+    def encoder(self, categorical_features: Any, scale: str) -> TableEncoder:
+        """The encoder that a fit in memory to the same rows would have made."""
+        encoder = TableEncoder(categorical_features, scale=scale)  # type: ignore[arg-type]
+        return encoder.fit_statistics(self.statistics)
+
+    def classification(self) -> ClassTarget:
+        """The classes that the target's column holds.
+
+        Raises
+        ------
+        ValueError
+            If it holds fractions, or too many values.
+        """
+        labels = self.labels
+        if labels.counts is None or not labels.whole:
+            found = f"more than {MAX_LABELS:,} different values" if labels.whole else "fractions"
+            raise ValueError(
+                f"a classifier needs a target of few values; {self.target!r} holds {found}. Use "
+                "NRSRegressor."
+            )
+        return ClassTarget(np.array(sorted(labels.counts)))
+
+    def regression(self) -> RegressionTarget:
+        """Mean and deviation of the target's column.
+
+        Raises
+        ------
+        ValueError
+            If it holds texts.
+        """
+        if self.labels.kind == "category":
+            raise ValueError(
+                f"a regressor needs a target of numbers; {self.target!r} holds "
+                f"{PLURAL['category']}. Use NRSClassifier."
+            )
+        moments: Moments = self.labels.numbers.moments
+        return RegressionTarget(moments.mean, moments.std, single=True)
+
+    def weighting(self, target: Target) -> tuple[np.ndarray | None, float]:
+        """The weight of each class, and the factor of sample weights: their mean is one."""
+        if self.class_weight is None:
+            total = sum(self.labels.weights.values())
+            return None, self.n_rows / total if total and self.weight is not None else 1.0
+        assert isinstance(target, ClassTarget)
+        assert self.labels.counts is not None
+        classes = target.classes.tolist()
+        counts = np.array([self.labels.counts[label] for label in classes], dtype=float)
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            weights = 1 / counts
+        else:
+            weights = weights_of_labels(self.class_weight, target.classes)
+        own = np.array([self.labels.weights[label] for label in classes])
+        return (weights * counts.sum() / (weights * own).sum()).astype(np.float32), 1.0
+
+    def kept(self) -> tuple[Any, np.ndarray]:
+        """The sample as one record batch, and the places of its rows."""
+        return self.sample.rows.combine_chunks().to_batches()[0], self.sample.places
+
+    def rows(
+        self, encoder: TableEncoder, target: Target, folds: Folds | None, device: torch.device
+    ) -> tuple[StreamedRows, None]:
+        """Encoded rows: a sample in memory, and all of them batch by batch."""
+        assert folds is not None
+        return StreamedRows(RowEncoder(self, encoder, target, folds), self.n_rows, device), None
+
+
+def _target_of(table: Table) -> str:
+    if table.target is None:
+        raise ValueError("a Table to fit to needs a target: use Table(…, target='name')")
+    kind = table.kinds[table.target]
+    if kind in ("date", "duration"):
+        raise ValueError(
+            f"the target must hold numbers or classes; {table.target!r} holds a {kind}. Turn it "
+            "into a number, such as days."
+        )
+    return table.target
+
+
+def _per_row(name: str, value: Any, n_rows: int) -> str | np.ndarray | None:
+    """A column's name, or one number per row of the files: weights, or hashes of groups."""
+    if value is None or isinstance(value, str):
+        return value
+    array = labels_as_array(value)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must have one entry per row of the Table, ({n_rows},), or name one of its "
+            f"columns; its shape is {array.shape}"
+        )
+    if name == "sample_weight":
+        return _checked_weights(array.astype(np.float64))
+    labels, codes = np.unique(array, return_inverse=True)
+    return hashed_texts([level_text(label) for label in labels.tolist()])[codes]
+
+
+def _checked_weights(weights: np.ndarray) -> np.ndarray:
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"sample weights must be finite and at least 0; got {weights[wrong][0]:g} in row "
+            f"{int(np.argmax(wrong))}"
+        )
+    return weights
+
+
+def _arrow_bytes(table: Any) -> bytes:
+    import pyarrow
+
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _arrow_table(content: bytes) -> Any:
+    import pyarrow
+
+    with pyarrow.ipc.open_stream(content) as stream:
+        return stream.read_all()
