@@ -15,7 +15,7 @@ import nrs
 from nrs import NRSClassifier, NRSRanker, NRSRegressor
 from nrs.tabular.tune.space import check_space, default_space
 from nrs.tabular.tune.study import STEPS, held, seconds_spent
-from nrs.tabular.tune.trial import Orphaned, Report
+from nrs.tabular.tune.trial import Report
 from nrs.training import Callback
 
 optuna = pytest.importorskip("optuna")
@@ -97,12 +97,6 @@ def test_a_pruned_fit_ends_at_once():
     whole = Report()
     NRSClassifier(preset="single", epochs=40, patience=40, callbacks=[whole]).fit(X, Y)
     assert list(whole.checks) == list(range(STEPS + 1))
-
-
-def test_a_process_ends_with_the_one_that_started_it():
-    small(callbacks=[Report(parent=os.getppid())]).fit(X, Y)
-    with pytest.raises(Orphaned):
-        small(callbacks=[Report(parent=os.getppid() + 1)]).fit(X, Y)
 
 
 def test_time_ends_a_search_in_the_middle_of_a_trial():

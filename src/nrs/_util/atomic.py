@@ -38,8 +38,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(
-            f"the directory of the file to write must exist, however: {target.parent} does not; "
-            "create it first"
+            f"Directory not found: {target.parent}; create it before writing {target.name}"
         )
     temporary = target.parent / f"{temporary_prefix(target.name)}{secrets.token_hex(8)}"
     try:
