@@ -206,7 +206,7 @@ def test_a_storage_is_of_one_search(tmp_path):
             nrs.tune(estimator, table, Y, n_trials=2, storage=path, **other)
     with pytest.raises(ValueError, match="its seed again"):
         nrs.tune(weighted, frame, Y, n_trials=2, storage=path, random_state=5)
-    with held(path), pytest.raises(ValueError, match="another one is using"):
+    with held(path), pytest.raises(ValueError, match="Another search is using"):
         nrs.tune(weighted, frame, Y, n_trials=2, storage=path)
 
 
@@ -214,7 +214,7 @@ def test_a_storage_is_of_one_search(tmp_path):
 def test_a_file_of_something_else_is_left_alone(tmp_path, content):
     path = tmp_path / "notes.csv"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="holds something else"):
+    with pytest.raises(ValueError, match="has other content"):
         nrs.tune(small(), X, Y, n_trials=2, storage=path)
     assert path.read_bytes() == content
 

@@ -74,9 +74,7 @@ def held(storage: str | os.PathLike[str]) -> Iterator[Path]:
     # Absolute, because Optuna's lock is a link to this path.
     path = Path(storage).resolve()
     if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"Folder not found: {path.parent}; create it before using storage={path.name!r}"
-        )
+        raise FileNotFoundError(f"Directory not found: {path.parent}; create it first")
     with locked(path) as ours, open(path, "a+b") as file:
         if ours is False:
             raise ValueError(
