@@ -8,6 +8,8 @@ import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nrs.tabular.encode.survey import begin_survey, survey_table
+from nrs.tabular.rows.table_fit import make_target
 from pyarrow import parquet
 
 import nrs
@@ -15,9 +17,7 @@ from nrs.datasets.table_file_errors import TableFileError
 from nrs.tabular.encode import survey as survey_module
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.number import moments
-from nrs.tabular.encode.survey import begin_survey, survey_table
 from nrs.tabular.rows.sample import RowSample, hashed_folds
-from nrs.tabular.rows.table_fit import make_target
 from tests.tabular.mixed import mixed_table
 
 DECLARED = ["year"]

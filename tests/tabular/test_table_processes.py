@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 pyarrow = pytest.importorskip("pyarrow")
+from nrs.tabular.encode.survey import survey_table  # noqa: E402
+from nrs.tabular.encode.survey_merge import pack_survey, unpack_survey  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 import nrs  # noqa: E402
 from nrs import NRSClassifier  # noqa: E402
-from nrs.core import atomic  # noqa: E402
+from nrs._util import atomic  # noqa: E402
 from nrs.datasets.table_file_errors import TableFileError  # noqa: E402
-from nrs.tabular.encode.survey import survey_table  # noqa: E402
-from nrs.tabular.encode.survey_merge import pack_survey, unpack_survey  # noqa: E402
 
 TINY = {"preset": "fast", "n_mul": 2, "hidden": 16, "epochs": 3, "random_state": 0, "verbose": 0}
 

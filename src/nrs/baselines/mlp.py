@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from nrs.tabular.classifier import TableClassifier
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.classifier import TableClassifier
 from nrs.tabular.regressor import TableRegressor
 
 # The paper's MLP-D has "p = 0.8". In the dropout paper, which it cites, p is the part that is

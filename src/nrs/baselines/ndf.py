@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from nrs.baselines.forest import NeuralForest
+from nrs.tabular.classifier import TableClassifier
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.rows.memory import Batch, Rows, ShuffledBatches
-from nrs.tabular.classifier import TableClassifier
 from nrs.tabular.regressor import TableRegressor
+from nrs.tabular.rows.memory import Batch, Rows, ShuffledBatches
 from nrs.tabular.targets import ClassTarget
 
 

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from nrs.ranking.queries import Queries, slots
-from nrs.tabular.rows.memory import Rows
-from nrs.tabular.rows.memory import checksum
+from nrs.tabular.rows.memory import Rows, checksum
 
 # Pairs of documents, queries × longest², of a batch of more than one query: 16 MB in float32.
 MOST_CELLS = 1 << 22

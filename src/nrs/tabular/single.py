@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nrs._util.seeds import seeded
 from nrs.core import NRS, fold
-from nrs.core.context import seeded
 from nrs.core.dropout import PooledDropout
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.folds import Folds

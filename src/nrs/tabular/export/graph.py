@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from nrs._util.optional import import_optional
 from nrs._version import __version__
-from nrs.core.optional import import_optional
 
 # 18 is the oldest that torch's exporter writes; onnxruntime reads it from 1.14 (2023) on.
 OPSETS = {"": 18, "ai.onnx.ml": 3}

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nrs._util.optional import import_optional
 from nrs.core.fold import FoldedNRS
-from nrs.core.optional import import_optional
 from nrs.core.subspace_map import dense_weight, map_rows
 from nrs.tabular.export.graph import OPSETS, Graph
 from nrs.tabular.forest.network import FoldedForest, combine

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from nrs._util.atomic import atomic_write
 from nrs._version import __version__
-from nrs.core.atomic import atomic_write
 from nrs.tabular.export.graph import Graph
 from nrs.tabular.export.network import add_network
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, Target

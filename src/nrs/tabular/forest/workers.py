@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -23,7 +22,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from nrs.core.atomic import atomic_write
+from nrs._util.atomic import atomic_write
+from nrs._util.launch import end, end_with_parent, launch
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.model import ForestModel
@@ -69,7 +69,10 @@ def workers(
     with tempfile.TemporaryDirectory(prefix="nrs-workers-") as name:
         folder = Path(name)
         write_task(folder, rows, held_out, encoder, target, recipe, folds, run)
-        started = [_start(folder, rank, run.n_workers) for rank in range(1, run.n_workers)]
+        started = [
+            launch(_START, folder, rank, run.n_workers, stderr=folder / f"stderr-{rank}")
+            for rank in range(1, run.n_workers)
+        ]
         try:
             _wait_until_ready(folder, started)
             with _group(folder, 0, run.n_workers, rows.device) as group:
@@ -81,19 +84,13 @@ def workers(
             raise
         finally:
             for process in started:
-                # The worker ends when its standard input does.
-                process.stdin.close()  # type: ignore[union-attr]
-                try:
-                    process.wait(_GRACE)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+                end(process, _GRACE)
 
 
 def main() -> None:
     """What a worker does: its share of one fit."""
     folder, rank, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     try:
         rows, held_out, encoder, target, recipe, folds, run = read_task(folder)
         (folder / f"ready-{rank}").touch()
@@ -104,26 +101,6 @@ def main() -> None:
             kind = type(error).__name__
             file.write(json.dumps({"kind": kind, "message": str(error) or kind}).encode())
         os._exit(1)
-
-
-def _end_with_parent() -> None:
-    sys.stdin.read()
-    os._exit(1)
-
-
-def _start(folder: Path, rank: int, size: int) -> subprocess.Popen[bytes]:
-    import nrs
-
-    package = str(Path(nrs.__file__).resolve().parents[1])
-    path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-    with (folder / f"stderr-{rank}").open("wb") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-c", _START, str(folder), str(rank), str(size)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            env=os.environ | {"PYTHONPATH": path},
-        )
 
 
 def _wait_until_ready(folder: Path, started: list[subprocess.Popen[bytes]]) -> None:
