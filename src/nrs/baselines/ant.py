@@ -7,13 +7,13 @@ nodes route rows and whose leaves predict (`ant_tree`); it grows while held-out 
 
 from __future__ import annotations
 
-from typing import Any
-
 from nrs.baselines.ant_base import AdaptiveTreeEstimator
 from nrs.tabular.classifier import TableClassifier
+from nrs.tabular.parameters import parameters
 from nrs.tabular.regressor import TableRegressor
 
 
+@parameters
 class ANTClassifier(AdaptiveTreeEstimator, TableClassifier):
     """Classify the rows of a raw table with an adaptive neural tree.
 
@@ -79,58 +79,8 @@ class ANTClassifier(AdaptiveTreeEstimator, TableClassifier):
     ['action', 'deepen', 'keep', 'node', 'split']
     """
 
-    def __init__(
-        self,
-        *,
-        preset: str = "default",
-        width: int | None = None,
-        router_width: int | None = None,
-        batch_norm: bool | None = None,
-        max_depth: int | None = None,
-        max_nodes: int | None = None,
-        grow_epochs: int | None = None,
-        patience: int | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        scale: str | None = None,
-        validation_fraction: float | None = None,
-        metric: Any = None,
-        class_weight: Any = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: int = 1,
-        callbacks: Any = None,
-    ) -> None:
-        super().__init__(
-            preset=preset,
-            width=width,
-            router_width=router_width,
-            batch_norm=batch_norm,
-            max_depth=max_depth,
-            max_nodes=max_nodes,
-            grow_epochs=grow_epochs,
-            patience=patience,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-            weight_decay=weight_decay,
-            scale=scale,
-            validation_fraction=validation_fraction,
-            metric=metric,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            device=device,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
-        self.class_weight = class_weight
 
-
+@parameters
 class ANTRegressor(AdaptiveTreeEstimator, TableRegressor):
     """Predict one or several numbers with an adaptive neural tree.
 

@@ -1,9 +1,9 @@
-"""What the adaptive-tree estimators share: a fit that grows a tree and refines it, and its file."""
+"""What the adaptive-tree estimators share: a model that grows a tree and refines it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -14,171 +14,74 @@ from nrs._util.seeds import seeded
 from nrs.baselines.ant_growth import GrowthSettings, grow
 from nrs.baselines.ant_recipe import ANTRecipe, resolve
 from nrs.baselines.ant_tree import AdaptiveTree, read_structure
+from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.estimator import TableEstimator
-from nrs.tabular.importance import column_importances
+from nrs.tabular.parameters import parameters
 from nrs.tabular.rows.memory import Rows, ShuffledBatches
-from nrs.tabular.run import threads
-from nrs.tabular.targets import ClassTarget
-from nrs.training import TrainSettings, train
+from nrs.tabular.run import Run, threads
+from nrs.tabular.single import SingleModel
+from nrs.tabular.targets import ClassTarget, Target
+from nrs.training import History, TrainSettings, train
+from nrs.training.processes import ALONE
 from nrs.training.weights import copy_weights, put_weights
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-class AdaptiveTreeEstimator(TableEstimator):
-    """Common base of :class:`nrs.baselines.ant.ANTClassifier` and its regressor."""
 
-    # The base's are a table network and its recipe.
-    network_: Any
-    recipe_: Any
-    _recipe_type: Any = ANTRecipe
+class AdaptiveTreeModel(SingleModel):
+    """A tree that grows while held-out rows gain by it, and is then refined as a whole.
 
-    def __init__(
-        self,
-        *,
-        preset: str = "default",
-        width: int | None = None,
-        router_width: int | None = None,
-        batch_norm: bool | None = None,
-        max_depth: int | None = None,
-        max_nodes: int | None = None,
-        grow_epochs: int | None = None,
-        patience: int | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        scale: str | None = None,
-        validation_fraction: float | None = None,
-        metric: Any = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: int = 1,
-        callbacks: Any = None,
-    ) -> None:
-        self.preset = preset
-        self.width = width
-        self.router_width = router_width
-        self.batch_norm = batch_norm
-        self.max_depth = max_depth
-        self.max_nodes = max_nodes
-        self.grow_epochs = grow_epochs
-        self.patience = patience
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.scale = scale
-        self.validation_fraction = validation_fraction
-        self.metric = metric
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.callbacks = callbacks
+    Attributes
+    ----------
+    growth, nodes : list of dict
+        See :class:`nrs.baselines.ant.ANTClassifier`.
+    """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
-        """Grow a tree on a table, then refine it.
+    network: AdaptiveTree
+    recipe: Any
+    growth: list[dict[str, Any]]
+    nodes: list[dict[str, Any]]
 
-        Parameters
-        ----------
-        X : array, data frame (pandas, polars, pyarrow) or sparse matrix, (n_rows, n_columns)
-            Numbers, strings, categories, booleans, dates and missing values, as they are.
-        y : array (n_rows,) or (n_rows, n_outputs)
-        sample_weight : array (n_rows,), optional
-        eval_set : (X, y), optional
-            Rows that decide about growth and the best epoch, instead of a held-out part of `X`.
-
-        Raises
-        ------
-        ValueError
-            Bad input, with what came, what was expected and what to do.
-        nrs.training.DivergenceError
-            If the loss becomes NaN or infinite.
-        """
-        with threads(self.n_jobs):
-            rows, validation, seed = self._prepare(X, y, sample_weight, eval_set)
-            self._grow_and_refine(rows, rows if validation is None else validation, seed)
-            self.nodes_ = self._describe(rows)
-            self._importances = column_importances(self.network_, rows, self.encoder_)
-        self._fold()
-        return self
-
-    def leaf_probabilities(self, X: Any) -> np.ndarray:
-        """Probability of reaching each leaf, (n_rows, n_leaves), by the order of `tree_.leaves`."""
-        check_is_fitted(self)
-        features = self.encoder_.transform(self._read_table(X, reset=False))
-        rows = Rows(features, np.zeros(features.shape[0], np.float32))
-        device = next(self.network_.parameters()).device
-        with threads(self.n_jobs), torch.inference_mode():
-            parts = [self.tree_.leaf_log_reach(x.to(device)) for x, _, _ in rows.in_order()]
-        values: np.ndarray = torch.cat(parts).double().softmax(1).cpu().numpy()
-        return values
-
-    def plot_tree(self, ax: Any = None) -> Any:
-        """Draw the grown tree with matplotlib; returns the axes."""
-        check_is_fitted(self)
-        from nrs.baselines.ant_plot import plot_tree
-
-        classes = getattr(self.target_, "classes", None)
-        return plot_tree(self.nodes_, None if classes is None else list(classes), ax)
-
-    @property
-    def tree_(self) -> AdaptiveTree:
-        """The fitted tree, a torch module whose `repr` is a drawing in characters."""
-        if not hasattr(self, "network_"):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-        tree: AdaptiveTree = self.network_
-        return tree
-
-    # What a tree has not.
-
-    @property
-    def partial_fit(self) -> Any:
-        raise AttributeError(f"{type(self).__name__} grows from all rows at once; use fit")
-
-    def _extra_header(self) -> dict[str, Any]:
-        return {"tree": self.tree_.structure(), "growth": self.growth_, "nodes": self.nodes_}
-
-    def _restore_extra(self, header: dict[str, Any]) -> None:
-        self.growth_, self.nodes_ = header["growth"], header["nodes"]
-        self._structure = header["tree"]
-
-    def _make_network(self, seed: int, rows: Any) -> Any:
-        """The tree whose structure was read from a model file."""
-        return self._make_tree(seed, self._structure)
-
-    # The steps of a fit.
-
-    def _resolve(self, rows: int, features: int) -> Any:
-        names = [name for name in asdict(ANTRecipe()) if name not in ("schedule", "ema")]
-        return resolve(self.preset, {name: getattr(self, name) for name in names}, rows)
-
-    def _make_tree(self, seed: int, structure: Any = None) -> AdaptiveTree:
+    @classmethod
+    def make_network(
+        cls, encoder: TableEncoder, target: Target, recipe: Any, seed: int, structure: Any = None
+    ) -> AdaptiveTree:
         with seeded(seed):
             return AdaptiveTree(
-                self.encoder_.n_features_out_,
-                self.target_.n_outputs,
-                kind=self.target_.kind,
-                width=self.recipe_.width,
-                router_width=self.recipe_.router_width,
-                batch_norm=self.recipe_.batch_norm,
+                encoder.n_features_out_,
+                target.n_outputs,
+                kind=target.kind,
+                width=recipe.width,
+                router_width=recipe.router_width,
+                batch_norm=recipe.batch_norm,
                 nodes=None if structure is None else read_structure(structure),
             )
 
-    def _grow_and_refine(self, rows: Rows, validation: Rows, seed: int) -> None:
-        recipe: ANTRecipe = self.recipe_
-        generator = torch.Generator().manual_seed(seed)
-        tree = self._make_tree(seed).to(rows.device)
+    @classmethod
+    def from_header(
+        cls, header: dict[str, Any], encoder: TableEncoder, target: Target, recipe: Any
+    ) -> Self:
+        network = cls.make_network(encoder, target, recipe, 0, header["tree"])
+        model = cls(network, target, recipe)
+        model.growth, model.nodes = header["growth"], header["nodes"]
+        return model
+
+    def header(self) -> dict[str, Any]:
+        return {"tree": self.network.structure(), "growth": self.growth, "nodes": self.nodes}
+
+    def learn(self, rows: Rows, held_out: Rows | None, run: Run) -> History:
+        """Grow the tree, then refine it; the grown tree is kept if no epoch is better."""
+        recipe, tree, held_out = self.recipe, self.network, held_out or rows
+        generator = torch.Generator().manual_seed(run.seed)
         local = TrainSettings(
             epochs=recipe.grow_epochs, lr=recipe.lr, optimizer="adam",
             weight_decay=recipe.weight_decay, patience=recipe.patience,
         )  # fmt: skip
         limits = GrowthSettings(recipe.max_depth, recipe.max_nodes, recipe.batch_size, local)
-        self.growth_ = grow(tree, rows, validation, self.target_, limits, generator)
-
-        evaluate = self._evaluator(rows, validation)
+        self.growth = grow(tree, rows, held_out, self.target, limits, generator)
+        evaluate = self.evaluator(rows, held_out, ALONE)
+        assert evaluate is not None
         with torch.no_grad():
             grown_score, grown = evaluate(tree)["score"], copy_weights(tree)
         batches = ShuffledBatches(rows, recipe.batch_size)
@@ -186,22 +89,23 @@ class AdaptiveTreeEstimator(TableEstimator):
             epochs=recipe.epochs, lr=recipe.lr, optimizer="adam",
             weight_decay=recipe.weight_decay, schedule=recipe.schedule, ema=recipe.ema,
         )  # fmt: skip
-        self.history_ = train(
-            tree, batches, self._step, whole,
+        history = train(
+            tree, batches, self.loss, whole,
             generator=generator, evaluate=evaluate, steps_per_epoch=len(batches),
-            callbacks=self._callbacks(),
+            callbacks=run.callbacks_of(),
         )  # fmt: skip
-        if not max(self.history_["score"]) >= grown_score:
+        if not max(history["score"]) >= grown_score:
             put_weights(tree, grown)
-            self.history_.best_epoch = None
-        self.network_ = tree
+            history.best_epoch = None
+        self.nodes = self._describe(rows)
+        return history
 
     @torch.no_grad()
     def _describe(self, rows: Rows) -> list[dict[str, Any]]:
         """What goes through every node: share of the rows, and their mean target."""
-        tree = self.tree_
+        tree = self.network
         reach = torch.zeros(len(tree.nodes), dtype=torch.float64)
-        values = torch.zeros(len(tree.nodes), self.target_.n_outputs, dtype=torch.float64)
+        values = torch.zeros(len(tree.nodes), self.target.n_outputs, dtype=torch.float64)
         for x, y, weights in rows.in_order():
             shown = self._shown(y)
             for number, _, log_reach in tree.walk(x):
@@ -226,9 +130,76 @@ class AdaptiveTreeEstimator(TableEstimator):
 
     def _shown(self, y: Tensor) -> Tensor:
         """Targets as numbers whose mean means something: one-hot classes, labels, or values."""
-        if isinstance(self.target_, ClassTarget):
-            return torch.nn.functional.one_hot(y.cpu(), self.target_.n_outputs).double()
-        if self.target_.kind == "multilabel":
+        if isinstance(self.target, ClassTarget):
+            return torch.nn.functional.one_hot(y.cpu(), self.target.n_outputs).double()
+        if self.target.kind == "multilabel":
             return y.cpu().double()
-        values = np.asarray(self.target_.labels(y)).reshape(len(y), -1)
+        values = np.asarray(self.target.labels(y)).reshape(len(y), -1)
         return torch.from_numpy(values)
+
+
+@parameters
+class AdaptiveTreeEstimator(TableEstimator):
+    """Common base of :class:`nrs.baselines.ant.ANTClassifier` and its regressor."""
+
+    width: int | None = None
+    router_width: int | None = None
+    batch_norm: bool | None = None
+    max_depth: int | None = None
+    max_nodes: int | None = None
+    grow_epochs: int | None = None
+
+    _recipe_type = ANTRecipe  # type: ignore[assignment]
+
+    def leaf_probabilities(self, X: Any) -> np.ndarray:
+        """Probability of reaching each leaf, (n_rows, n_leaves), by the order of `tree_.leaves`."""
+        check_is_fitted(self)
+        features = self.encoder_.transform(self.read_table(X))
+        rows = Rows(features, np.zeros(features.shape[0], np.float32))
+        device = next(self.network_.parameters()).device
+        with threads(self.n_jobs), torch.inference_mode():
+            parts = [self.tree_.leaf_log_reach(x.to(device)) for x, _, _ in rows.in_order()]
+        values: np.ndarray = torch.cat(parts).double().softmax(1).cpu().numpy()
+        return values
+
+    def plot_tree(self, ax: Axes | None = None) -> Axes:
+        """Draw the grown tree with matplotlib; returns the axes."""
+        check_is_fitted(self)
+        from nrs.baselines.ant_plot import plot_tree
+
+        classes = getattr(self.target_, "classes", None)
+        return plot_tree(self.nodes_, None if classes is None else list(classes), ax)
+
+    @property
+    def tree_(self) -> AdaptiveTree:
+        """The fitted tree, a torch module whose `repr` is a drawing in characters."""
+        return self._fitted_model().network
+
+    @property
+    def growth_(self) -> list[dict[str, Any]]:
+        """One row per visited leaf: what was tried there, and the held-out loss of each."""
+        return self._fitted_model().growth
+
+    @property
+    def nodes_(self) -> list[dict[str, Any]]:
+        """One row per node: its kind, place, and what reaches it."""
+        return self._fitted_model().nodes
+
+    def _fitted_model(self) -> AdaptiveTreeModel:
+        if not hasattr(self, "model_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        model: AdaptiveTreeModel = self.model_
+        return model
+
+    # What a tree has not.
+
+    @property
+    def partial_fit(self) -> Any:
+        raise AttributeError(f"{type(self).__name__} grows from all rows at once; use fit")
+
+    def resolve(self, rows: int, features: int) -> Any:
+        names = [name for name in asdict(ANTRecipe()) if name not in ("schedule", "ema")]
+        return resolve(self.preset, {name: getattr(self, name) for name in names}, rows)
+
+    def _model_type(self, recipe: Any) -> type[SingleModel]:
+        return AdaptiveTreeModel

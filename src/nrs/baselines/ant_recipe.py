@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 # Fewer rows than this cannot spare any: they are trained and measured on.
-_LEAST_ROWS_TO_SPLIT = 20
+_MIN_ROWS_TO_SPLIT = 20
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class ANTRecipe:
     scale: str = "standard"
     validation_fraction: float = 0.1
     metric: Any = "default"
+
+    # No forest, and no fields: what other recipes have.
+    members, clip_norm = 0, None
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values, but a callable metric by its name."""
@@ -65,7 +68,7 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int) -> ANTRecipe:
     100
     """
     if preset not in PRESETS:
-        raise ValueError(f"preset must be one of {PRESETS}, however: preset={preset!r}")
+        raise ValueError(f"preset must be one of {PRESETS}; got {preset!r}")
     recipe = ANTRecipe()
     if preset == "paper":
         recipe = ANTRecipe(
@@ -74,7 +77,7 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int) -> ANTRecipe:
         )  # fmt: skip
     elif rows >= 20_000:
         recipe = replace(recipe, batch_size=256)
-    if rows < _LEAST_ROWS_TO_SPLIT:
+    if rows < _MIN_ROWS_TO_SPLIT:
         recipe = replace(recipe, validation_fraction=0.0)
     recipe = replace(recipe, **{k: v for k, v in chosen.items() if v is not None})
     least = {
@@ -85,12 +88,10 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int) -> ANTRecipe:
         value = getattr(recipe, name)
         integer = hasattr(value, "__index__") and not isinstance(value, bool)
         if not integer or value < smallest:
-            raise ValueError(
-                f"{name} must be an integer of at least {smallest}, however: {name}={value!r}"
-            )
+            raise ValueError(f"{name} must be an integer of at least {smallest}; got {value!r}")
     if not 0 <= recipe.validation_fraction < 1:
         value = recipe.validation_fraction
-        raise ValueError(f"validation_fraction must be at least 0 and below 1, however: {value!r}")
+        raise ValueError(f"validation_fraction must be at least 0 and below 1; got {value!r}")
     if recipe.scale not in ("standard", "none"):
-        raise ValueError(f"scale must be 'standard' or 'none', however: scale={recipe.scale!r}")
+        raise ValueError(f"scale must be 'standard' or 'none'; got {recipe.scale!r}")
     return recipe

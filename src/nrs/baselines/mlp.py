@@ -12,6 +12,7 @@ from typing import Any
 
 from nrs.tabular.classifier import TableClassifier
 from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.parameters import CheckpointParameters, HeadParameters, parameters
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.regressor import TableRegressor
 
@@ -21,30 +22,32 @@ from nrs.tabular.regressor import TableRegressor
 INPUT_DROPOUT = {"keep 80%": 0.2, "drop 80%": 0.8}
 
 
-class _MLPEstimator(TableEstimator):
-    n_layers: int
-    input_dropout: float | str
+@parameters
+class _MLPEstimator(HeadParameters, CheckpointParameters, TableEstimator):
+    n_layers: int = 2
+    input_dropout: float | str = 0.0
 
-    def _recipe_extras(self) -> dict[str, Any]:
+    def _chosen(self) -> dict[str, Any]:
         dropout = self.input_dropout
         if isinstance(dropout, str):
             if dropout not in INPUT_DROPOUT:
                 raise ValueError(
-                    f"input_dropout must be a probability or one of {tuple(INPUT_DROPOUT)}, "
-                    f"however: input_dropout={dropout!r}"
+                    f"input_dropout must be a probability or one of {tuple(INPUT_DROPOUT)}; got "
+                    f"{dropout!r}"
                 )
             dropout = INPUT_DROPOUT[dropout]
-        return {"n_mul": 0, "input_dropout": dropout}
+        return super()._chosen() | {"n_mul": 0, "input_dropout": dropout}
 
-    def _resolve(self, rows: int, features: int) -> Recipe:
-        recipe = super()._resolve(rows, features)
+    def resolve(self, rows: int, features: int) -> Recipe:
+        recipe = super().resolve(rows, features)
         if self.hidden is not None:
             return recipe
         if self.n_layers < 1:
-            raise ValueError(f"n_layers must be at least 1, however: n_layers={self.n_layers}")
+            raise ValueError(f"n_layers must be at least 1; got {self.n_layers}")
         return replace(recipe, hidden=recipe.hidden[:1] * self.n_layers)
 
 
+@parameters
 class MLPClassifier(_MLPEstimator, TableClassifier):
     """Classify the rows of a raw table with a multi-layer perceptron with batch normalisation.
 
@@ -71,56 +74,8 @@ checkpoint
     ((256, 256, 256), True)
     """
 
-    def __init__(
-        self,
-        *,
-        preset: str = "default",
-        n_layers: int = 2,
-        input_dropout: float | str = 0.0,
-        hidden: Any = None,
-        dropout: float | None = None,
-        scale: str | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        validation_fraction: float | None = None,
-        patience: int | None = None,
-        metric: Any = None,
-        class_weight: Any = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: int = 1,
-        callbacks: Any = None,
-        checkpoint: Any = None,
-    ) -> None:
-        super().__init__(
-            preset=preset,
-            hidden=hidden,
-            dropout=dropout,
-            scale=scale,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-            weight_decay=weight_decay,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            metric=metric,
-            class_weight=class_weight,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            device=device,
-            verbose=verbose,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.n_layers = n_layers
-        self.input_dropout = input_dropout
 
-
+@parameters
 class MLPRegressor(_MLPEstimator, TableRegressor):
     """Predict one or several numbers with a multi-layer perceptron.
 
@@ -133,50 +88,3 @@ class MLPRegressor(_MLPEstimator, TableRegressor):
     >>> MLPRegressor(epochs=20, random_state=0).fit(X, y).predict(X).shape
     (442,)
     """
-
-    def __init__(
-        self,
-        *,
-        preset: str = "default",
-        n_layers: int = 2,
-        input_dropout: float | str = 0.0,
-        hidden: Any = None,
-        dropout: float | None = None,
-        scale: str | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        validation_fraction: float | None = None,
-        patience: int | None = None,
-        metric: Any = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: int = 1,
-        callbacks: Any = None,
-        checkpoint: Any = None,
-    ) -> None:
-        super().__init__(
-            preset=preset,
-            hidden=hidden,
-            dropout=dropout,
-            scale=scale,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-            weight_decay=weight_decay,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            metric=metric,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            device=device,
-            verbose=verbose,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.n_layers = n_layers
-        self.input_dropout = input_dropout

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nrs.baselines.forest import NeuralForest
 from nrs.tabular.classifier import TableClassifier
+from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.parameters import CheckpointParameters, parameters
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.regressor import TableRegressor
 from nrs.tabular.rows.memory import Batch, Rows, ShuffledBatches
-from nrs.tabular.targets import ClassTarget
+from nrs.tabular.single import SingleModel
+from nrs.tabular.targets import ClassTarget, Target
+from nrs.training.processes import ALONE, Processes
 
 
 @dataclass(frozen=True)
@@ -77,64 +81,91 @@ class LeafFittingBatches(ShuffledBatches):
         yield from super().__call__(epoch, generator)
 
 
-class _NeuralForestEstimator(TableEstimator):
-    """What the two estimators share: the forest instead of the network, its leaves every epoch."""
+class NeuralForestModel(SingleModel):
+    """A neural decision forest: its leaves are fitted at the beginning of every epoch."""
+
+    network: NeuralForest
+    recipe: ForestRecipe
+
+    @classmethod
+    def make_network(
+        cls, encoder: TableEncoder, target: Target, recipe: Recipe, seed: int
+    ) -> NeuralForest:
+        assert isinstance(recipe, ForestRecipe)
+        return NeuralForest(
+            encoder.n_features_out_,
+            target.n_outputs,
+            n_trees=recipe.n_trees,
+            depth=recipe.tree_depth,
+            n_features=recipe.n_features,
+            feature_fraction=recipe.feature_fraction,
+            classes=isinstance(target, ClassTarget),
+            seed=seed,
+        )
+
+    def batches(self, rows: Rows, group: Processes = ALONE) -> ShuffledBatches:
+        return LeafFittingBatches(rows, self.network, self.recipe)
+
+    def folded(self) -> nn.Module:
+        return self.network.eval().folded()
+
+
+@parameters
+class _NeuralForestEstimator(CheckpointParameters, TableEstimator):
+    """What the two estimators share: the forest instead of the network."""
+
+    n_trees: int | None = None
+    tree_depth: int | None = None
+    n_features: int | None = None
+    feature_fraction: float | None = None
+    leaf_iterations: int | None = None
+    leaf_rows: int | None = None
 
     _recipe_type = ForestRecipe
-    recipe_: ForestRecipe
-    network_: NeuralForest
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Fit to a table, see :meth:`nrs.NRSClassifier.fit`."""
         with tiny_is_zero():
-            return super().fit(X, y, sample_weight, eval_set)
+            return super().fit(X, y, sample_weight, eval_set, groups)
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         with tiny_is_zero():
             return super()._partial_fit(X, y, sample_weight, classes)
 
-    def _outputs(self, X: Any) -> Tensor:
+    def outputs(self, X: Any, *, members: bool = False) -> Tensor:
         with tiny_is_zero():
-            return super()._outputs(X)
+            return super().outputs(X, members=members)
 
-    def _resolve(self, rows: int, features: int) -> ForestRecipe:
-        plain = super()._resolve(rows, features)
-        own = {} if self.preset == "paper" else _cpu_setting(rows, plain.batch_size)
+    def _chosen(self) -> dict[str, Any]:
+        return super()._chosen() | {"n_mul": 0}
+
+    def resolve(self, rows: int, features: int) -> ForestRecipe:
+        plain = super().resolve(rows, features)
+        chosen = self._chosen() | {name: getattr(self, name) for name in _OWN}
+        given = {name: value for name, value in chosen.items() if value is not None}
         if self.preset == "paper":
-            # The paper tells no rate for this model; 1e-3 is usual, and 1e-4 is far from done.
-            own |= {"lr": 1e-3}
-        chosen = {name: getattr(self, name) for name in (*_OWN, "epochs", "lr", "patience")}
-        own |= {name: value for name, value in chosen.items() if value is not None}
-        recipe = ForestRecipe(**{**{f.name: getattr(plain, f.name) for f in fields(plain)}, **own})
+            # The paper states no rate for this model; 1e-3 is usual, and 1e-4 is far from done.
+            own: dict[str, Any] = {"lr": 1e-3}
+        else:
+            own = _cpu_setting(rows, plain.batch_size)
+        recipe = ForestRecipe(**vars(plain) | own | given)
         for name in ("leaf_iterations", "leaf_rows"):
             if getattr(recipe, name) < 1:
-                value = getattr(recipe, name)
-                raise ValueError(f"{name} must be at least 1, however: {name}={value}")
+                raise ValueError(f"{name} must be at least 1; got {getattr(recipe, name)}")
         return recipe
 
-    def _recipe_extras(self) -> dict[str, Any]:
-        return {"n_mul": 0}
-
-    def _make_network(self, seed: int, rows: Any) -> NeuralForest:
-        recipe = self.recipe_
-        return NeuralForest(
-            self.encoder_.n_features_out_,
-            self.target_.n_outputs,
-            n_trees=recipe.n_trees,
-            depth=recipe.tree_depth,
-            n_features=recipe.n_features,
-            feature_fraction=recipe.feature_fraction,
-            classes=isinstance(self.target_, ClassTarget),
-            seed=seed,
-        )
-
-    def _make_batches(self, rows: Rows) -> ShuffledBatches:
-        return LeafFittingBatches(rows, self.network_, self.recipe_)
-
-    def _fold(self) -> None:
-        self.predictor_ = self.network_.eval().folded()
+    def _model_type(self, recipe: Recipe) -> type[SingleModel]:
+        return NeuralForestModel
 
 
+@parameters
 class NDFClassifier(_NeuralForestEstimator, TableClassifier):
     """Classify the rows of a raw table with a deep neural decision forest.
 
@@ -172,59 +203,6 @@ class_weight, categorical_features, random_state, n_jobs, device, verbose, callb
     True
     """
 
-    def __init__(
-        self,
-        *,
-        preset: str = "default",
-        n_trees: int | None = None,
-        tree_depth: int | None = None,
-        n_features: int | None = None,
-        feature_fraction: float | None = None,
-        leaf_iterations: int | None = None,
-        leaf_rows: int | None = None,
-        scale: str | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        validation_fraction: float | None = None,
-        patience: int | None = None,
-        metric: Any = None,
-        class_weight: Any = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: int = 1,
-        callbacks: Any = None,
-        checkpoint: Any = None,
-    ) -> None:
-        super().__init__(
-            preset=preset,
-            scale=scale,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-            weight_decay=weight_decay,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            metric=metric,
-            class_weight=class_weight,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            device=device,
-            verbose=verbose,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.n_trees = n_trees
-        self.tree_depth = tree_depth
-        self.n_features = n_features
-        self.feature_fraction = feature_fraction
-        self.leaf_iterations = leaf_iterations
-        self.leaf_rows = leaf_rows
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = False
@@ -234,12 +212,13 @@ class_weight, categorical_features, random_state, n_jobs, device, verbose, callb
         labels = super()._check_labels(y)
         if labels.ndim == 2:
             raise ValueError(
-                f"a leaf holds one distribution over classes, however: y has {labels.shape[1]} "
-                "labels a row; fit one NDFClassifier a label (sklearn.multioutput)"
+                f"a leaf holds one distribution over classes; y has {labels.shape[1]} labels per "
+                "row. Fit one NDFClassifier per label (sklearn.multioutput)."
             )
         return labels
 
 
+@parameters
 class NDFRegressor(_NeuralForestEstimator, TableRegressor):
     """Predict one or several numbers with a neural decision forest.
 
@@ -255,57 +234,6 @@ class NDFRegressor(_NeuralForestEstimator, TableRegressor):
     >>> model.fit(X, y).predict(X).shape
     (442,)
     """
-
-    def __init__(
-        self,
-        *,
-        preset: str = "default",
-        n_trees: int | None = None,
-        tree_depth: int | None = None,
-        n_features: int | None = None,
-        feature_fraction: float | None = None,
-        leaf_iterations: int | None = None,
-        leaf_rows: int | None = None,
-        scale: str | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        validation_fraction: float | None = None,
-        patience: int | None = None,
-        metric: Any = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: int = 1,
-        callbacks: Any = None,
-        checkpoint: Any = None,
-    ) -> None:
-        super().__init__(
-            preset=preset,
-            scale=scale,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-            weight_decay=weight_decay,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            metric=metric,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            device=device,
-            verbose=verbose,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.n_trees = n_trees
-        self.tree_depth = tree_depth
-        self.n_features = n_features
-        self.feature_fraction = feature_fraction
-        self.leaf_iterations = leaf_iterations
-        self.leaf_rows = leaf_rows
 
 
 def _cpu_setting(rows: int, batch_size: int) -> dict[str, Any]:

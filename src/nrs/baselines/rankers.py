@@ -13,7 +13,7 @@ from nrs.baselines.boosting import BOOSTING
 from nrs.baselines.peers import PeerEstimator, import_peer
 from nrs.ranking.metrics import measure, ndcg
 from nrs.ranking.queries import Queries, group_queries, read_eval_set, slots
-from nrs.ranking.recipe import MOST_GRADE, are_grades, not_grades
+from nrs.ranking.recipe import MAX_GRADE, are_grades, not_grades
 from nrs.ranking.umart import urank_gradients
 from nrs.tabular import TableEncoder
 from nrs.tabular.run import draw_seed
@@ -243,7 +243,7 @@ def _labels_and_queries(y: Any, qid: Any, n_rows: int) -> tuple[np.ndarray, Quer
     if not are_grades(labels):
         wrong = labels[not_grades(labels)][0]
         raise ValueError(
-            f"y must hold grades 0, 1, 2, … up to {MOST_GRADE}, however: {wrong:g}; map the labels "
+            f"y must hold grades 0, 1, 2, … up to {MAX_GRADE}, however: {wrong:g}; map the labels "
             "to grades"
         )
     return labels, group_queries(qid, n_rows)

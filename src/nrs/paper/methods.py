@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from typing import Any, Literal
+
+from torch import nn
 
 from nrs._util.seeds import seeded
 from nrs.baselines import available, grid, make
 from nrs.core import NRS, FullyConnectedExpansion
 from nrs.paper.table import NotHereError
 from nrs.tabular import NRSClassifier, NRSRegressor, TableNetwork
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.recipe import Recipe
+from nrs.tabular.single import SingleModel
+from nrs.tabular.targets import Target
 
 Task = Literal["classification", "regression"]
 Size = Literal["accuracy", "speed"]
@@ -25,19 +32,22 @@ NETWORKS = ("NRS", "MLP", "MLP-2", "MLP-3", "MLP-D", "MLP-D drop 80%", "NDF-pape
 class TwoLayerNRSClassifier(NRSClassifier):
     """NRS with two grouped 3×3 convolutions on 5×5 cells, as in the study of depth."""
 
-    def _recipe_extras(self) -> dict[str, Any]:
-        return {"depth": 2, "n_h": 5}
+    def _chosen(self) -> dict[str, Any]:
+        return super()._chosen() | {"depth": 2, "n_h": 5}
 
 
-class ExpansionClassifier(NRSClassifier):
-    """NRS whose permutations are a fully connected layer (paper, Section "Ablation Study")."""
+class ExpansionModel(SingleModel):
+    """A network whose permutations are a fully connected layer."""
 
     scheme = "d"
 
-    def _make_network(self, seed: int, rows: Any) -> TableNetwork:
-        network: TableNetwork = super()._make_network(seed, rows)
-        recipe = self.recipe_
-        sparse_init, frozen = SCHEMES[self.scheme]
+    @classmethod
+    def make_network(
+        cls, encoder: TableEncoder, target: Target, recipe: Recipe, seed: int
+    ) -> nn.Module:
+        network = super().make_network(encoder, target, recipe, seed)
+        assert isinstance(network, TableNetwork)
+        sparse_init, frozen = SCHEMES[cls.scheme]
         for position, layer in enumerate(network.layers):
             if isinstance(layer, NRS):
                 with seeded(seed):
@@ -47,9 +57,18 @@ class ExpansionClassifier(NRSClassifier):
                     )  # fmt: skip
         return network
 
-    def _fold(self) -> None:
+    def folded(self) -> nn.Module:
         # The stand-in has no folded form.
-        self.predictor_ = self.network_.eval()
+        return copy.deepcopy(self.network).eval().requires_grad_(False)
+
+
+class ExpansionClassifier(NRSClassifier):
+    """NRS whose permutations are a fully connected layer (paper, Section "Ablation Study")."""
+
+    scheme = "d"
+
+    def _model_type(self, recipe: Recipe) -> type[SingleModel]:
+        return type("ExpansionModel", (ExpansionModel,), {"scheme": self.scheme})
 
 
 def _scheme(letter: str) -> type[ExpansionClassifier]:

@@ -1,7 +1,7 @@
 """Whole queries as a source of batches: bucketed by length, so that padding stays small.
 
 The network sees documents only, one after the other; only their scores and labels are padded, for
-the loss. A batch is padded to its own longest query and never holds more than `MOST_CELLS` pairs
+the loss. A batch is padded to its own longest query and never holds more than `MAX_CELLS` pairs
 of documents, so memory grows with the bucket and not with the longest query of the data.
 """
 
@@ -10,17 +10,21 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nrs.ranking.queries import Queries, slots
+from nrs.ranking.scaling import QueryScaler
 from nrs.tabular.rows.memory import Rows, checksum
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 # Pairs of documents, queries × longest², of a batch of more than one query: 16 MB in float32.
-MOST_CELLS = 1 << 22
+MAX_CELLS = 1 << 22
 # Queries are sorted by length within pools of so many batches: enough to find queries of like
 # length, few enough to leave the order random.
 POOL = 16
@@ -63,27 +67,41 @@ class QueryRows(Rows):
     ----------
     features, targets, device : as of :class:`nrs.tabular.rows.memory.Rows`.
     queries : the rows of each query; `index` becomes their order.
-    folds : (n_queries,) the fold of each query, of which a member of a forest sees all but one.
+    folds : (n,) the fold of each row of the table, the same for all rows of a query.
+    scaler : what scaled the features within queries, if anything did.
+
+    Attributes
+    ----------
+    query_folds : ndarray (n_queries,) or None
+        The fold of each query, of which a member of a forest sees all but one.
     """
 
     def __init__(
         self,
-        features: Any,
+        features: np.ndarray | csr_matrix,
         targets: np.ndarray,
         queries: Queries,
         device: torch.device | str = "cpu",
         folds: np.ndarray | None = None,
+        scaler: QueryScaler | None = None,
     ) -> None:
-        super().__init__(features, targets, None, queries.order, device)
-        self.queries = queries
-        self.folds = folds
+        super().__init__(features, targets, None, queries.order, device, folds)
+        self.queries, self.scaler = queries, scaler
+        self.query_folds = None if folds is None else folds[queries.order[queries.starts]]
+
+    @property
+    def n_units(self) -> int:
+        return len(self.queries)
+
+    def facts(self) -> dict[str, Any]:
+        return {"scaler_": self.scaler}
 
     def part(self, chosen: np.ndarray) -> QueryRows:
         """Some of the queries, sharing the table."""
         other = copy.copy(self)
         other.queries = self.queries.part(chosen)
         other.index = torch.from_numpy(other.queries.order)
-        other.folds = None if self.folds is None else self.folds[chosen]
+        other.query_folds = None if self.query_folds is None else self.query_folds[chosen]
         return other
 
     def batch(self, chosen: np.ndarray) -> QueryBatch:
@@ -92,8 +110,8 @@ class QueryRows(Rows):
         x, y, _ = self.take(torch.from_numpy(self.queries.rows(chosen)))
         row, column = (torch.from_numpy(part).to(self.device) for part in slots(lengths))
         folds = None
-        if self.folds is not None:
-            folds = torch.from_numpy(self.folds[chosen]).to(self.device)
+        if self.query_folds is not None:
+            folds = torch.from_numpy(self.query_folds[chosen]).to(self.device)
         return QueryBatch(x, y, row, column, (len(chosen), int(lengths.max())), folds)
 
     def checksum(self) -> str:
@@ -102,7 +120,7 @@ class QueryRows(Rows):
 
 
 class QueryBatches:
-    """All queries in a fresh order an epoch, in batches of queries of like length.
+    """All queries in a fresh order per epoch, in batches of queries of like length.
 
     Queries are shuffled, sorted by length within pools, cut into batches, and the batches are
     shuffled.
@@ -110,8 +128,8 @@ class QueryBatches:
     Parameters
     ----------
     rows : the documents.
-    batch_size : queries of a batch; fewer where their pairs would exceed `most_cells`.
-    passes : how often every query comes an epoch.
+    batch_size : queries of a batch; fewer where their pairs would exceed `max_cells`.
+    passes : how often every query comes per epoch.
 
     Examples
     --------
@@ -124,15 +142,15 @@ class QueryBatches:
     """
 
     def __init__(
-        self, rows: QueryRows, batch_size: int, most_cells: int = MOST_CELLS, passes: int = 1
+        self, rows: QueryRows, batch_size: int, max_cells: int = MAX_CELLS, passes: int = 1
     ) -> None:
         self.rows = rows
         self.batch_size = batch_size
-        self.most_cells = most_cells
+        self.max_cells = max_cells
         self.passes = passes
 
     def __len__(self) -> int:
-        """Number of batches an epoch, but for those that long queries split."""
+        """Number of batches per epoch, but for those that long queries split."""
         return self.passes * math.ceil(len(self.rows.queries) / self.batch_size)
 
     def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[QueryBatch]:
@@ -160,7 +178,7 @@ class QueryBatches:
         parts: list[np.ndarray] = []
         for start in range(0, len(order), self.batch_size):
             chosen = order[start : start + self.batch_size]
-            most = max(1, self.most_cells // int(lengths[chosen[-1]]) ** 2)
+            most = max(1, self.max_cells // int(lengths[chosen[-1]]) ** 2)
             parts += np.array_split(chosen, math.ceil(len(chosen) / most))
         # A single document has no batch statistics: its query joins those next to it.
         whole = [parts[0]]

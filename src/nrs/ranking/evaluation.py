@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nrs.ranking.batches import MOST_CELLS, QueryBatch, QueryBatches, QueryRows
+from nrs.ranking.batches import MAX_CELLS, QueryBatch, QueryBatches, QueryRows
 from nrs.ranking.metrics import find_metric
 from nrs.ranking.recipe import RankTarget, are_grades
 
@@ -17,7 +17,7 @@ EVALUATION_QUERIES = 64
 
 
 def check_relevant(metric: Any, rows: QueryRows) -> None:
-    """Refuse queries without a relevant document to judge by: their NDCG, MAP, … are undefined.
+    """Refuse to score by queries without a relevant document: their NDCG, MAP, … are undefined.
 
     Raises
     ------
@@ -29,9 +29,8 @@ def check_relevant(metric: Any, rows: QueryRows) -> None:
     if callable(metric) or by_loss or (labels > 0).any():
         return
     raise ValueError(
-        "the queries that choose the epoch must have a relevant document (a label above 0), "
-        f"however: none of the {len(rows.queries)} has one; give an eval_set that does, or set "
-        "metric='loss'"
+        "the queries that choose the epoch must have a relevant document (a label above 0); none "
+        f"of the {len(rows.queries)} has one. Pass an eval_set that does, or set metric='loss'."
     )
 
 
@@ -40,7 +39,7 @@ def evaluator(
     rows: QueryRows,
     target: RankTarget,
     scores_of: Callable[[Any, QueryBatch], Tensor],
-    most_cells: int = MOST_CELLS,
+    max_cells: int = MAX_CELLS,
 ) -> Callable[[nn.Module], dict[str, float]]:
     """Make the function that measures a network on queries: loss, metric, deciding score.
 
@@ -59,7 +58,7 @@ def evaluator(
         metric = "ndcg@10" if are_grades(rows.targets[rows.index].numpy()) else "loss"
     if not callable(metric) and metric != "loss":
         find_metric(metric)
-    batches = list(QueryBatches(rows, EVALUATION_QUERIES, most_cells).in_order())
+    batches = list(QueryBatches(rows, EVALUATION_QUERIES, max_cells).in_order())
 
     def evaluate(network: nn.Module) -> dict[str, float]:
         losses, values = 0.0, []

@@ -13,49 +13,54 @@ from torch import Tensor
 
 from nrs.ranking.batches import QueryBatch, QueryRows
 from nrs.ranking.recipe import RankTarget
-from nrs.tabular.forest.grow import fold_of
-from nrs.tabular.forest.network import FoldedForest, ForestNetwork, combine
+from nrs.tabular.forest.network import FoldedForest, ForestNetwork
 from nrs.tabular.rows.memory import spread_rows
 
 
 def forest_loss(
-    network: ForestNetwork, batch: QueryBatch, target: RankTarget, n_folds: int
+    network: ForestNetwork, batch: QueryBatch, target: RankTarget, sees: Tensor
 ) -> Tensor:
     """Mean of the loss over all pairs of a member and a query that it may see.
+
+    Parameters
+    ----------
+    sees : (members of the whole forest, folds), see :meth:`nrs.tabular.forest.folds.Folds.sees`.
 
     Examples
     --------
     >>> from nrs.ranking.queries import group_queries
     >>> from nrs.tabular.forest.bins import PiecewiseLinear
+    >>> from nrs.tabular.forest.folds import Folds
     >>> index = torch.tensor([[[0, 1]], [[1, 2]]])  # two members
-    >>> network = ForestNetwork(3, 1, index, PiecewiseLinear.between([]), kind="ranking")
+    >>> network = ForestNetwork(3, 1, index, PiecewiseLinear.between([]))
     >>> rows = QueryRows(
     ...     np.eye(4, 3, dtype=np.float32), np.array([0, 1, 0, 2], np.float32),
-    ...     group_queries([1, 1, 2, 2]), folds=np.array([0, 1]),
+    ...     group_queries([1, 1, 2, 2]), folds=np.array([0, 0, 1, 1]),
     ... )
     >>> batch = rows.batch(np.array([0, 1]))
-    >>> forest_loss(network, batch, RankTarget("listnet"), n_folds=2).shape
+    >>> forest_loss(network, batch, RankTarget("listnet"), Folds(2).sees(2)).shape
     torch.Size([])
     """
     scores = batch.padded(network.members(batch.x)[:, 0])
     labels = batch.padded(batch.y).expand_as(scores)
     mask = batch.mask().expand_as(scores)
-    if n_folds > 1:
+    own = sees[network.first_member : network.first_member + network.n_members]
+    if own.shape[1] > 1:
         assert batch.folds is not None
-        seen = batch.folds != fold_of(network, n_folds, batch.folds.device)
+        seen = own.to(batch.folds.device)[:, batch.folds]
         return target.padded_loss(scores[seen], labels[seen], mask[seen])
     return target.padded_loss(scores.flatten(0, 1), labels.flatten(0, 1), mask.flatten(0, 1))
 
 
 def out_of_bag(
-    network: ForestNetwork | FoldedForest, x: Tensor, folds: Tensor, n_folds: int
+    network: ForestNetwork | FoldedForest, x: Tensor, folds: Tensor, sees: Tensor
 ) -> Tensor:
     """Joint scores of the members that did not see each document.
 
     **Shape** x ``(documents, features)``, folds ``(documents,)``, result ``(documents,)``.
     """
-    unseen = (folds == fold_of(network, n_folds, x.device)).to(x.dtype)
-    return combine(network.members(x), network.kind, unseen)[:, 0]
+    unseen = (~sees).to(x.device)[:, folds].to(x.dtype)
+    return network.combine(network.members(x), unseen)[:, 0]
 
 
 def centre_members(network: ForestNetwork, rows: QueryRows, most: int = 2048) -> None:
@@ -79,19 +84,14 @@ def some_queries(rows: QueryRows, most: int) -> QueryRows:
 
 
 def out_of_bag_scores(
-    network: ForestNetwork | FoldedForest, rows: QueryRows, folds: np.ndarray, n_folds: int
+    network: ForestNetwork | FoldedForest, rows: QueryRows, sees: Tensor
 ) -> np.ndarray:
-    """Out-of-bag scores of all rows of a table, (n_rows,), in its order.
-
-    Parameters
-    ----------
-    folds : (n_rows,) the fold of each row.
-    """
+    """Out-of-bag scores of all rows of a table, (n_rows,), in its order."""
+    assert rows.folds is not None
     found = np.empty(len(rows))
-    by_row = torch.from_numpy(folds)
     with torch.no_grad():
         for numbers in rows.parts():
             x, _, _ = rows.take(numbers)
-            scores = out_of_bag(network, x, by_row[numbers].to(rows.device), n_folds)
+            scores = out_of_bag(network, x, rows.folds[numbers].to(rows.device), sees)
             found[numbers.numpy()] = scores.double().cpu().numpy()
     return found

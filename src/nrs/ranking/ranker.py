@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+import torch
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from nrs.ranking.estimator import QueryEstimator
+from nrs.ranking.batches import QueryRows
+from nrs.ranking.estimator import QuerySource, RankForestModel, RankModel
 from nrs.ranking.metrics import Measurement, measure
-from nrs.ranking.queries import group_queries
-from nrs.tabular.run import threads
+from nrs.ranking.queries import (
+    Queries,
+    column_names,
+    group_queries,
+    read_eval_set,
+    without_column,
+)
+from nrs.ranking.recipe import RankRecipe, RankTarget, rank_recipe
+from nrs.ranking.scaling import QueryScaler
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.table import Table
+from nrs.tabular.forest.estimator import MemberEstimator
+from nrs.tabular.parameters import CheckpointParameters, parameters
+from nrs.tabular.recipe import Recipe, resolve
+from nrs.tabular.run import Run
+from nrs.tabular.single import SingleModel
+from nrs.tabular.targets import Target, labels_as_array, refuse_dates
 
 
-class NRSRanker(QueryEstimator):
+@parameters
+class NRSRanker(CheckpointParameters, MemberEstimator):
     """Rank the documents of queries with a Neural Random Subspace forest.
 
     A row of `X` is a document of a query, `y` its grade of relevance, `qid` the query it belongs
@@ -72,67 +90,19 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
     NDCG@5 1.0000 (discount log2; 0 of 20 queries without a relevant document: skipped)
     """
 
+    loss: str | Callable[..., Any] | None = None
+    query_scale: str | None = None
+
+    _recipe_type = RankRecipe
+    _file_kind = "ranker"
+    # Fitted state that not every fit has.
+    scaler_ = qid_column_ = None
+    n_queries_ = 0
+
     # Routed without being asked for, in cross-validation with metadata routing.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
-
-    def __init__(
-        self,
-        *,
-        loss: Any = None,
-        preset: str = "default",
-        n_mul: int | None = None,
-        n_per: int | None = None,
-        n_h: int | None = None,
-        layout: str | None = None,
-        hidden: Any = None,
-        dropout: float | None = None,
-        scale: str | None = None,
-        query_scale: str | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        validation_fraction: float | None = None,
-        patience: int | None = None,
-        metric: Any = None,
-        time_limit: float | None = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: int = 1,
-        callbacks: Any = None,
-        checkpoint: Any = None,
-    ) -> None:
-        super().__init__(
-            preset=preset,
-            n_mul=n_mul,
-            n_per=n_per,
-            n_h=n_h,
-            layout=layout,
-            hidden=hidden,
-            dropout=dropout,
-            scale=scale,
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=lr,
-            weight_decay=weight_decay,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            metric=metric,
-            time_limit=time_limit,
-            categorical_features=categorical_features,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            device=device,
-            verbose=verbose,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.loss = loss
-        self.query_scale = query_scale
 
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, qid: Any = None, eval_set: Any = None
@@ -157,16 +127,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
-        self._begin = time.monotonic()
-        self._qid_column = qid if isinstance(qid, str) else None
-        self._forget_fit()
-        try:
-            with threads(self.n_jobs):
-                rows, validation, seed = self._prepare_queries(X, y, qid, eval_set)
-                self._train(rows, validation, seed)
-        finally:
-            self._folds = None
-        return self
+        return super().fit(X, y, None, eval_set, qid)
 
     def partial_fit(self, X: Any, y: Any, qid: Any = None) -> Self:
         """Take one pass over more queries, keeping what was learned.
@@ -178,9 +139,20 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         ----------
         X, y, qid : as of :meth:`fit`.
         """
-        if isinstance(qid, str):
-            self._qid_column = qid
-        self._pass_over_queries(X, y, qid)
+        first = not hasattr(self, "network_")
+        with Run.of(self) as run:
+            reader = self._reader() if first else self
+            source = reader.read_source(X, y, None, qid, reset=first)
+            if first:
+                recipe = reader.resolve(source.n_rows, source.n_columns)
+                encoder = source.encoder(self.categorical_features, recipe.scale)
+                target = reader._make_target(source)
+                recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
+            else:
+                source.scaler = self.scaler_
+                recipe, encoder, target = self.recipe_, self.encoder_, self.target_
+            rows, _ = source.rows(encoder, target, None, run.device)
+            self._take_pass(rows, encoder, target, recipe, reader, run)
         return self
 
     def predict(self, X: Any, qid: Any = None, return_std: bool = False) -> Any:
@@ -198,8 +170,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         check_is_fitted(self)
         if return_std:
             return self.predict(X, qid), self.member_outputs(X, qid).std(0)
-        scores = self.target_.scores(self._forward(self._features(X, qid)))
-        return scores.double().numpy()
+        return self.target_.answer(self.forward(self._features(X, qid)))
 
     def member_outputs(self, X: Any, qid: Any = None) -> np.ndarray:
         """Scores that each member of the forest gives, (n_members, n_rows).
@@ -214,7 +185,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
             If the model is not a forest.
         """
         check_is_fitted(self)
-        outputs = self._outputs_of_members(self._features(X, qid))
+        outputs = self.forward(self._features(X, qid), members=True)
         return outputs[:, :, 0].double().numpy()
 
     def rank(self, X: Any, qid: Any = None) -> np.ndarray:
@@ -293,3 +264,109 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         labels = self._check_labels(y)
         given = self._take_qid(X, qid)[1]
         return measure(scores, labels, given, metric, discount=discount, empty=empty)
+
+    # Reading.
+
+    def read_source(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any, qid: Any, *, reset: bool = True
+    ) -> QuerySource:
+        """Read and check the documents of queries that a fit learns from."""
+        if isinstance(qid, str):
+            self.qid_column_ = qid
+        table, labels, queries = self._read_queries(X, y, qid, reset=reset)
+        if reset:
+            self.n_queries_ = len(queries)
+        query_scale = self.query_scale or "none"
+        return QuerySource(table, labels, queries, query_scale)
+
+    def read_held_out(
+        self, eval_set: Any, encoder: TableEncoder, target: Target, device: torch.device
+    ) -> QueryRows:
+        X, y, qid = read_eval_set(eval_set, qid_in_x=self.qid_column_ is not None)
+        table, labels, queries = self._read_queries(X, y, qid, reset=False)
+        features = encoder.transform(table)
+        if self.scaler_ is not None:
+            features = self.scaler_.transform(features, queries)
+        return QueryRows(features, target.encode(labels), queries, device)
+
+    def _read_queries(
+        self, X: Any, y: Any, qid: Any, *, reset: bool
+    ) -> tuple[Table, np.ndarray, Queries]:
+        X, qid = self._take_qid(X, qid)
+        table, labels = self._read(X, y, reset=reset)
+        return table, labels, group_queries(qid, table.n_rows)
+
+    def _take_qid(self, X: Any, qid: Any) -> tuple[Any, Any]:
+        """The table without its column of queries, and the query of each row."""
+        name = qid if isinstance(qid, str) else self.qid_column_
+        names = column_names(X)
+        if not isinstance(qid, str) and (name is None or name not in (names or ())):
+            return X, qid
+        if names is None or name not in names:
+            has = "X has no names" if names is None else f"its columns are {names}"
+            raise ValueError(
+                f"qid={name!r} must name a column of X; {has}. Pass the query of each row as an "
+                "array."
+            )
+        column = X[name]
+        return without_column(X, name), column if qid is None or isinstance(qid, str) else qid
+
+    def _features(self, X: Any, qid: Any) -> Any:
+        """Encoded rows of a raw table, scaled within their queries if need be."""
+        X, qid = self._take_qid(X, qid)
+        features = self.encoder_.transform(self.read_table(X))
+        if self.scaler_ is None:
+            return features
+        return self.scaler_.transform(features, group_queries(qid, len(features)))
+
+    def _check_labels(self, y: Any) -> np.ndarray:
+        y = labels_as_array(y)
+        refuse_dates(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if y.ndim != 1:
+            raise ValueError(f"y must have one label per row; its shape is {y.shape}")
+        if y.dtype.kind in "UOS":
+            try:
+                y = y.astype(np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    "y must hold numbers, the grades 0, 1, 2, … of relevance; got "
+                    f"{y[:3].tolist()}. Map the labels to numbers, and leave out rows without one."
+                ) from None
+        checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        return checked
+
+    # What a ranker decides.
+
+    def resolve(self, rows: int, features: int) -> RankRecipe:
+        # A table's rules for the size of a batch count rows.
+        plain = resolve(self.preset, self._chosen() | {"batch_size": None}, rows, features)
+        chosen = self._chosen() | {"loss": self.loss, "query_scale": self.query_scale}
+        return rank_recipe(self.preset, plain, chosen, self.n_queries_, rows)
+
+    def _make_target(self, source: Any) -> RankTarget:
+        recipe = self.resolve(source.n_rows, source.n_columns)
+        return RankTarget(recipe.loss, sigmoid=recipe.sigmoid)
+
+    def _model_type(self, recipe: Recipe) -> type[SingleModel]:
+        return RankForestModel if recipe.members else RankModel
+
+    def _own_state(self, reader: Any) -> dict[str, Any]:
+        names = ("n_queries_", "qid_column_", "scaler_")
+        return {name: getattr(reader, name) for name in names}
+
+    def _own_header(self) -> dict[str, Any]:
+        return {
+            "query_scaler": None if self.scaler_ is None else self.scaler_.state(),
+            "qid_column": self.qid_column_,
+        }
+
+    def restore(self, header: Mapping[str, Any]) -> None:
+        scaler = header["query_scaler"]
+        self.scaler_ = None if scaler is None else QueryScaler.from_state(scaler)
+        self.qid_column_ = header["qid_column"]
+
+    @staticmethod
+    def _target_from_state(state: dict[str, Any]) -> RankTarget:
+        return RankTarget.from_state(state)

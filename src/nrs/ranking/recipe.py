@@ -12,11 +12,12 @@ from torch import Tensor
 
 from nrs.ranking.losses import GAIN_LOSSES, LOSSES, find_loss
 from nrs.tabular.recipe import Recipe, given_of
+from nrs.tabular.targets import Target
 
 # What only a ranker decides: a table's batches count rows.
 _OWN = ("loss", "query_scale", "batch_size")
 # Gains 2^y − 1 of float32, and sums of them, are finite up to this.
-MOST_GRADE = 100
+MAX_GRADE = 100
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,10 @@ def rank_recipe(
     find_loss(recipe.loss)
     if not hasattr(recipe.batch_size, "__index__") or recipe.batch_size < 1:
         raise ValueError(
-            "batch_size must be a number of queries of at least 1, however: "
-            f"batch_size={recipe.batch_size!r}"
+            f"batch_size must be a number of queries of at least 1; got {recipe.batch_size!r}"
         )
     if recipe.query_scale not in ("none", "standard"):
-        raise ValueError(
-            f"query_scale must be 'none' or 'standard', however: query_scale={recipe.query_scale!r}"
-        )
+        raise ValueError(f"query_scale must be 'none' or 'standard'; got {recipe.query_scale!r}")
     return recipe
 
 
@@ -109,10 +107,10 @@ def _single(queries: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class RankTarget:
+class RankTarget(Target):
     """Grades of relevance: one score a document, and the loss on padded queries."""
 
-    kind = "ranking"
+    kind, nouns = "ranking", "grades"
     n_outputs = 1
 
     def __init__(self, loss: Any, *, sigmoid: bool = False) -> None:
@@ -129,21 +127,21 @@ class RankTarget:
         Raises
         ------
         ValueError
-            If the loss takes gains and a label is negative, fractional or above `MOST_GRADE`, or
+            If the loss takes gains and a label is negative, fractional or above `MAX_GRADE`, or
             a label is beyond float32.
         """
         if self.loss_name in GAIN_LOSSES and not are_grades(y):
             wrong = y[not_grades(y)][0]
             raise ValueError(
-                f"y must hold grades 0, 1, 2, … up to {MOST_GRADE} for loss={self.loss_name!r}, "
-                f"which takes gains 2^y − 1, however: {wrong:g}; map the labels to grades, or use "
-                "a loss without gains ('ranknet', 'listnet', 'rank_cosine')"
+                f"y must hold grades 0, 1, 2, … up to {MAX_GRADE} for loss={self.loss_name!r}, "
+                f"which takes gains 2^y − 1; got {wrong:g}. Map the labels to grades, or use a "
+                "loss without gains ('ranknet', 'listnet', 'rank_cosine')."
             )
         most = float(np.finfo(np.float32).max)
         if np.abs(y).max() > most:
             raise ValueError(
-                f"y must hold numbers up to {most:.2g}, however: {np.abs(y).max():g}; divide the "
-                "labels by a constant"
+                f"y must hold numbers up to {most:.2g}; got {np.abs(y).max():g}. Divide the "
+                "labels by a constant."
             )
         return y.astype(np.float32)
 
@@ -151,6 +149,10 @@ class RankTarget:
         """Scores of documents from the network's outputs: (n, 1) to (n,)."""
         scores = output[:, 0]
         return scores.sigmoid() if self.sigmoid else scores
+
+    def answer(self, outputs: Tensor) -> np.ndarray:
+        values: np.ndarray = self.scores(outputs).double().cpu().numpy()
+        return values
 
     def padded_loss(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         if self._loss is None:
@@ -160,14 +162,19 @@ class RankTarget:
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind, "loss": self.loss_name, "sigmoid": self.sigmoid}
 
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> RankTarget:
+        known = state["loss"] if state["loss"] in LOSSES else None
+        return cls(known, sigmoid=state["sigmoid"])
+
 
 def not_grades(y: np.ndarray) -> np.ndarray:
-    """Which labels are not whole numbers from 0 to `MOST_GRADE`.
+    """Which labels are not whole numbers from 0 to `MAX_GRADE`.
 
     >>> not_grades(np.array([0.0, 0.5, 2.0, 365.0])).tolist()
     [False, True, False, True]
     """
-    return ~((y >= 0) & (y == np.floor(y)) & (y <= MOST_GRADE))
+    return ~((y >= 0) & (y == np.floor(y)) & (y <= MAX_GRADE))
 
 
 def are_grades(y: np.ndarray) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nrs.ranking.recipe import MOST_GRADE, not_grades
+from nrs.ranking.recipe import MAX_GRADE, not_grades
 
 # Scores this far below the best of their query have no weight left, and their squares no digits.
 _FARTHEST = 300.0
@@ -52,7 +52,7 @@ def urank_gradients(scores: Any, labels: Any, lengths: Any) -> tuple[np.ndarray,
     wrong = not_grades(y)
     if wrong.any():
         raise ValueError(
-            f"labels must be grades 0, 1, 2, … up to {MOST_GRADE}, however: {y[wrong][0]:g}"
+            f"labels must be grades 0, 1, 2, … up to {MAX_GRADE}, however: {y[wrong][0]:g}"
         )
     grades, place = np.unique(y, return_inverse=True)
     query = np.repeat(np.arange(len(sizes)), sizes)

@@ -95,12 +95,12 @@ class TableEstimator(TrainParameters, BaseEstimator):
         with Run.of(self) as run:
             reader = self._reader()
             source = reader.read_source(X, y, sample_weight, groups)
-            recipe = self.resolve(source.n_rows, source.n_columns)
+            recipe = reader.resolve(source.n_rows, source.n_columns)
             folds = source.split(recipe, run.seed, spare=eval_set is None)
             encoder = source.encoder(self.categorical_features, recipe.scale)
-            target = self._make_target(source)
+            target = reader._make_target(source)
             # The columns that the encoder made decide the width.
-            recipe = self.resolve(source.n_rows, encoder.n_features_out_)
+            recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
             rows, held_out = source.rows(encoder, target, folds, run.device)
             if eval_set is not None:
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
@@ -187,7 +187,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     def _chosen(self) -> dict[str, Any]:
         """The user's settings, by the names of the recipe; None means the preset's."""
-        known = {field.name for field in fields(self._recipe_type)}
+        known = {field.name for field in fields(Recipe)}
         return {name: getattr(self, name) for name in self._get_param_names() if name in known}
 
     def resolve(self, rows: int, features: int) -> Recipe:

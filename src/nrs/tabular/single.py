@@ -132,8 +132,10 @@ class SingleModel:
         network = cls.make_network(encoder, target, recipe, run.seed)
         return cls(network.to(rows.device), target, recipe)
 
-    @staticmethod
-    def make_network(encoder: TableEncoder, target: Target, recipe: Recipe, seed: int) -> nn.Module:
+    @classmethod
+    def make_network(
+        cls, encoder: TableEncoder, target: Target, recipe: Recipe, seed: int
+    ) -> nn.Module:
         """Make an untrained network."""
         return TableNetwork(
             encoder.n_features_out_,
