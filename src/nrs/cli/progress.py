@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, a line a cell elsewhere."""
+"""The progress of a run: a bar on a terminal, else one line per cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[Event], None]]:
-    """Give the function to call after each item."""
+    """Yield the function to call after each item."""
     if not sys.stderr.isatty():
         yield _line
         return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from nrs.tabular.explain import Trees
     from nrs.tabular.export import TableModule
+    from nrs.tabular.predict_file import TableModel
 
 
 class OpenModel:
@@ -78,10 +79,10 @@ class OpenModel:
         int
             Rows written.
         """
-        from nrs.files.predict import write_predictions
+        from nrs.tabular.predict_file import write_predictions
 
         options = {"probabilities": probabilities, "interval": interval, "keep": list(keep)}
-        return write_predictions(self, source, output, **options)
+        return write_predictions(cast("TableModel", self), source, output, **options)
 
     def to_torch(self, *, preprocessing: bool = False) -> TableModule:
         """Copy the model as a plain module, with every normalisation folded.
