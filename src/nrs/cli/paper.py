@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nrs.cli.errors import clear_errors
+
+if TYPE_CHECKING:
+    from nrs.paper import Table
 
 paper = typer.Typer(help="The paper's tables as experiments.", no_args_is_help=True)
 
@@ -118,7 +121,7 @@ def report(
         typer.echo(path)
 
 
-def _n_cells(table: Any) -> int:
+def _n_cells(table: Table) -> int:
     return sum(not printed.extra for printed in table.printed)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import stream_table_file
-from nrs.files.scores import Scored, ScoredTargets, model_outputs, score_outputs
+from nrs.files.scores import AnyScored, model_outputs, score_outputs
 from nrs.files.targets import encode_targets, labelled_rows, target_names, target_values
 from nrs.tabular.predict_file import Source, TableModel, TargetColumns, input_columns, model_rows
 
@@ -24,17 +24,13 @@ def evaluate_file(
     target: str | Sequence[str],
     *,
     encoding: str = "utf-8",
-) -> tuple[Scored | ScoredTargets, int]:
+) -> tuple[AnyScored, int]:
     """Predict the rows of a labelled table and score the predictions.
 
     Parameters
     ----------
-    model : a fitted estimator
-    source : path, or "-" for standard input
     target : str or sequence of str
         The column with the truth; several in the order of the fit.
-    encoding : str
-        Encoding of a text file.
 
     Returns
     -------
@@ -55,14 +51,13 @@ def evaluate_file(
     truths, outputs, places = [], [], []
     at = 0
     for chunk in stream_table_file(source, columns | kinds, encoding=encoding):
-        labelled = labelled_rows(chunk, names)
-        rows = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
-        part = chunk.filter(labelled) if len(rows) < chunk.num_rows else chunk
+        part, rows = labelled_rows(chunk, names)
         if len(rows):
-            if targets is None:
-                truths.append(_truth(part, names[0], classes[0]))
-            else:
-                truths.append(encode_targets(part, targets))
+            truths.append(
+                _truth(part, names[0], classes[0])
+                if targets is None
+                else encode_targets(part, targets)
+            )
             outputs.append(model_outputs(model, model_rows(model, part.select(list(columns)))))
             places.append(at + rows)
         at += chunk.num_rows

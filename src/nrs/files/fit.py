@@ -15,7 +15,7 @@ from nrs.datasets.table_file_errors import missing_columns
 from nrs.datasets.table_files import read_table_file
 from nrs.files.schema import ColumnSummary, describe_columns
 from nrs.files.scores import (
-    Scored,
+    AnyScored,
     ScoredTargets,
     model_outputs,
     score_out_of_bag,
@@ -92,6 +92,11 @@ class LabelledTable:
     streamed: object | None = None
 
     @property
+    def fits_to(self) -> tuple[Any, ...]:
+        """The arguments of an estimator's fit."""
+        return (self.features, self.truth) if self.streamed is None else (self.streamed,)
+
+    @property
     def several(self) -> TargetColumns | None:
         """The name of ``targets`` that nrs.baselines.compare still uses."""
         return self.targets
@@ -103,7 +108,7 @@ class FittedFile:
 
     model: TableModel
     table: LabelledTable
-    scored: Scored | ScoredTargets | None
+    scored: AnyScored | None
     seconds: float
 
     @property
@@ -142,12 +147,9 @@ def read_labelled(
     unknown = [c for c in (*names, *drop, *categorical) if c not in table.column_names]
     if unknown:
         raise missing_columns(name, unknown, table.column_names)
-    labelled = labelled_rows(table, names)
-    rows = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
-    unlabelled = table.num_rows - len(rows)
-    if unlabelled:
-        table = table.filter(labelled)
-    check_labelled(table.num_rows, ", ".join(names), name)
+    n_all = table.num_rows
+    table, rows = labelled_rows(table, names)
+    check_labelled(len(rows), ", ".join(names), name)
     summaries = [TargetSummary.of(table, one) for one in names]
     targets: TargetColumns | None = None
     if len(names) > 1:
@@ -172,7 +174,7 @@ def read_labelled(
         columns=describe_columns(features, list(categorical) or None),
         summaries=summaries,
         categorical=list(categorical),
-        unlabelled=unlabelled,
+        unlabelled=n_all - len(rows),
         targets=targets,
     )
 
@@ -188,22 +190,21 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
     """
     begin = time.perf_counter()
     model = _estimator(table, seed, settings)
-    single = settings.get("preset") in ("single", "paper")
-    if table.streamed is not None:
-        model.fit(table.streamed)
-    elif single and table.n_rows >= MIN_ROWS:
+    single = table.streamed is None and settings.get("preset") in ("single", "paper")
+    if single and table.n_rows >= MIN_ROWS:
         kept, held = _hold_out(table.truth, seed)
         X, truth = table.features.take(held), table.truth[held]
         # The paper's protocol chooses nothing by held-out rows.
         stopping = {"eval_set": (X, truth)} if settings["preset"] == "single" else {}
         model.fit(table.features.take(kept), table.truth[kept], **stopping)
         outputs = model_outputs(model, X)
-        scored = score_outputs(model, outputs, truth, "held-out rows", held, table.targets)
-        return _fitted(model, table, scored, time.perf_counter() - begin)
+        scored: AnyScored | None = score_outputs(
+            model, outputs, truth, "held-out rows", held, table.targets
+        )
     else:
-        model.fit(table.features, table.truth)
-    scored_oob = score_out_of_bag(model, table.truth, table.targets)
-    return _fitted(model, table, scored_oob, time.perf_counter() - begin)
+        model.fit(*table.fits_to)
+        scored = score_out_of_bag(model, table.truth, table.targets)
+    return _fitted(model, table, scored, time.perf_counter() - begin)
 
 
 def tune_table(
@@ -240,10 +241,7 @@ def _estimator(table: LabelledTable, seed: int, settings: dict[str, Any]) -> Tab
 
 
 def _fitted(
-    model: TableModel,
-    table: LabelledTable,
-    scored: Scored | ScoredTargets | None,
-    seconds: float,
+    model: TableModel, table: LabelledTable, scored: AnyScored | None, seconds: float
 ) -> FittedFile:
     """Record in a model what it was fitted to and its scores."""
     model.about_ = {

@@ -42,12 +42,7 @@ def scan_labelled(
 ) -> LabelledTable:
     """As :func:`nrs.files.fit.read_labelled`, by one pass over files that need not fit in memory.
 
-    Raises
-    ------
-    nrs.datasets.table_file_errors.TableFileError
-        If a file cannot be used, or lacks one of the named columns.
-    ValueError
-        If the target cannot be used.
+    Raises ValueError for more than one target, and what :func:`~nrs.files.fit.read_labelled` does.
     """
     check_task(task)
     table = Table(source)

@@ -22,16 +22,7 @@ MAX_LEVELS_SHOWN = 4
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """One column in a few words.
-
-    Attributes
-    ----------
-    name, kind : str
-    values : str
-        Its range, or its most frequent levels.
-    missing : int
-        Cells without a value.
-    """
+    """One column in a few words: its range or most frequent levels, and its missing cells."""
 
     name: str
     kind: str
@@ -88,12 +79,9 @@ def summarize(
 
     Parameters
     ----------
-    levels : mapping of str to int, optional
-        Rows of each level of a category.
-    limits : pair of numbers or dates, optional
-        Least and greatest value of any other column. Dates may be microseconds since 1970.
-    share : float
-        Share of a boolean's rows that are true.
+    levels : rows of each level of a category.
+    limits : least and greatest value otherwise; dates may be microseconds since 1970.
+    share : share of a boolean's rows that are true.
 
     Examples
     --------

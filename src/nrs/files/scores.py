@@ -94,22 +94,12 @@ Judged = Scored
 class ScoredTargets:
     """What was predicted for several targets: a :class:`Scored` for each, by name."""
 
+    source: str
+    rows: np.ndarray
     parts: dict[str, Scored]
 
     def __len__(self) -> int:
-        return len(self._first)
-
-    @property
-    def _first(self) -> Scored:
-        return next(iter(self.parts.values()))
-
-    @property
-    def source(self) -> str:
-        return self._first.source
-
-    @property
-    def rows(self) -> np.ndarray:
-        return self._first.rows
+        return len(self.rows)
 
     @property
     def right(self) -> np.ndarray:
@@ -119,7 +109,7 @@ class ScoredTargets:
     def scores(self) -> dict[str, float]:
         """Means over the targets; for classes also the share of rows with all targets right."""
         found = list(self.scores_by_target().values())
-        if self._first.classes is None:
+        if "accuracy" not in found[0]:
             # Errors in different units have no mean.
             return {"r2": float(np.mean([one["r2"] for one in found]))}
         shared = [name for name in found[0] if all(name in one for one in found)]
@@ -131,12 +121,13 @@ class ScoredTargets:
         return {name: one.scores() for name, one in self.parts.items()}
 
 
+AnyScored = Scored | ScoredTargets
+
+
 def model_outputs(model: TableModel, X: pyarrow.Table | np.ndarray) -> np.ndarray:
     """What a model is scored by: the probabilities of a classifier, the numbers of a regressor."""
-    found: np.ndarray = (
-        model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
-    )
-    return found
+    predict = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    return np.asarray(predict(X))
 
 
 def score_outputs(
@@ -146,7 +137,7 @@ def score_outputs(
     source: str,
     rows: np.ndarray,
     targets: TargetColumns | None = None,
-) -> Scored | ScoredTargets:
+) -> AnyScored:
     """Compare the outputs of a model with the truth.
 
     **Shape** outputs ``(n,)`` or ``(n, n_classes)``, truth ``(n,)``, rows ``(n,)`` their numbers in
@@ -173,12 +164,12 @@ def score_outputs(
         chances, classes = np.column_stack([1 - found, found]), np.asarray(targets.labels[place])
         labels = targets.decode(place, found > 0.5)
         parts[name] = Scored(source, rows, true, labels, chances, classes)
-    return ScoredTargets(parts)
+    return ScoredTargets(source, rows, parts)
 
 
 def score_out_of_bag(
     model: TableModel, truth: np.ndarray, targets: TargetColumns | None = None
-) -> Scored | ScoredTargets | None:
+) -> AnyScored | None:
     """Score a forest on its training rows, each by members not trained on it; else None."""
     for name in ("oob_decision_function_", "oob_prediction_"):
         if hasattr(model, name):

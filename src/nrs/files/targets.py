@@ -32,7 +32,7 @@ class TargetSummary:
     labels, counts : ndarray (n_values,), or None
         Its distinct values, sorted, and the rows of each; None if there are too many to count.
     limits : (float, float)
-        Least and greatest value; not used for text.
+        Least and greatest number.
 
     Examples
     --------
@@ -52,39 +52,26 @@ class TargetSummary:
 
     @classmethod
     def of(cls, table: pyarrow.Table, name: str) -> TargetSummary:
-        """Read a column without missing values.
-
-        Raises
-        ------
-        ValueError
-            If it holds dates or durations.
-        """
+        """Read a column without missing values; dates raise ValueError."""
         read = read_table(table.select([name])).column(0)
         if read.kind in ("date", "duration"):
             raise ValueError(
                 f"The target must hold numbers or classes; {name!r} holds {PLURAL[read.kind]}. "
                 "Convert it to a number, such as days."
             )
-        if read.kind == "category":
-            counts = np.bincount(read.values, minlength=len(read.levels))
-            return cls(name, read.kind, np.asarray(read.levels, dtype=str), counts)
         labels, counts = np.unique(read.values, return_counts=True)
         limits = float(labels[0]), float(labels[-1])
-        if read.kind == "boolean":
-            labels = labels.astype(bool)
+        if read.kind == "category":
+            labels = np.asarray(read.levels, dtype=str)[labels]
         elif not _fractions(labels).any():
-            labels = labels.astype(np.int64)
+            labels = labels.astype(bool if read.kind == "boolean" else np.int64)
         return cls(name, read.kind, labels, counts, limits)
 
     def choose_task(self, task: str) -> tuple[Task, str]:
         """The task, and where it comes from.
 
         Text, booleans and integers of few distinct values are classes; other numbers are numbers.
-
-        Raises
-        ------
-        ValueError
-            If the task is unknown, or all values are the same.
+        Raises ValueError for an unknown task, or if all values are the same.
         """
         check_task(task)
         self.check_values()
@@ -101,12 +88,7 @@ class TargetSummary:
         return "regression", f"inferred: {n:,} distinct numbers"
 
     def check_values(self) -> None:
-        """Refuse a target that is the same in all rows.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Raise ValueError if the target is the same in all rows."""
         if self.labels is not None and len(self.labels) < 2:
             raise ValueError(
                 f"Target {self.name!r} needs at least two distinct values; all rows have "
@@ -123,12 +105,7 @@ class TargetSummary:
 
 
 def check_task(task: str) -> None:
-    """Refuse an unknown task.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Raise ValueError for an unknown task."""
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task must be auto, classification or regression; got {task!r}")
 
@@ -136,12 +113,8 @@ def check_task(task: str) -> None:
 def join_targets(found: Sequence[TargetSummary], task: str) -> tuple[TargetColumns, Task, str]:
     """How one model predicts several columns, the task, and where the task comes from.
 
-    Columns of two values each are classes; otherwise they must hold numbers.
-
-    Raises
-    ------
-    ValueError
-        If the task is unknown, a column has only one value, or one model cannot predict them all.
+    Columns of two values each are classes; otherwise they must hold numbers. Raises ValueError if
+    the task is unknown, a column has only one value, or one model cannot predict them all.
     """
     check_task(task)
     for one in found:
@@ -170,15 +143,8 @@ def target_values(
 ) -> np.ndarray:
     """A target as an array: text, booleans or integers, or floats for a regression.
 
-    Parameters
-    ----------
-    as_text : bool
-        Return labels as text, for a model whose classes are.
-
-    Raises
-    ------
-    ValueError
-        If the values do not suit the task.
+    With `as_text` all labels are text, for a model whose classes are. Raises ValueError if the
+    values do not suit the task.
     """
     read = read_table(table.select([name])).column(0)
     if task == "regression":
@@ -200,10 +166,7 @@ def target_values(
 def encode_targets(table: pyarrow.Table, targets: TargetColumns) -> np.ndarray:
     """Several targets as a model takes them: (n_rows, n_targets), numbers or 0 and 1.
 
-    Raises
-    ------
-    ValueError
-        If a column holds other values than in the fit.
+    Raises ValueError if a column holds other values than in the fit.
 
     Examples
     --------
@@ -230,17 +193,21 @@ def encode_targets(table: pyarrow.Table, targets: TargetColumns) -> np.ndarray:
     return np.column_stack(columns)
 
 
-def labelled_rows(table: pyarrow.Table, targets: Sequence[str]) -> pyarrow.ChunkedArray:
-    """Whether a row has a value in every target column."""
+def labelled_rows(table: pyarrow.Table, targets: Sequence[str]) -> tuple[pyarrow.Table, np.ndarray]:
+    """The rows with a value in every target column, and their numbers."""
     import pyarrow.compute as pc
 
     # A file with types of its own may hold NaN where a value is missing.
     masks = [pc.is_null(table.column(name), nan_is_null=True) for name in targets]
-    return pc.invert(functools.reduce(pc.or_, masks))
+    labelled = pc.invert(functools.reduce(pc.or_, masks))
+    rows = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
+    return (table.filter(labelled) if len(rows) < table.num_rows else table), rows
 
 
 def target_names(given: str | Sequence[str], names: Sequence[str] = ()) -> list[str]:
     """Split comma-separated targets, unless a column of the table is called that.
+
+    Raises ValueError if a column is repeated, or none is named.
 
     Examples
     --------
@@ -248,21 +215,16 @@ def target_names(given: str | Sequence[str], names: Sequence[str] = ()) -> list[
     ['price', 'rent']
     >>> target_names("price,net", ["price,net", "rooms"])
     ['price,net']
-
-    Raises
-    ------
-    ValueError
-        If a column is repeated, or none is named.
     """
     found: list[str] = []
     for text in [given] if isinstance(given, str) else given:
         parts = [text] if text in names else [name.strip() for name in text.split(",")]
         found += [name for name in parts if name]
-    repeated = [name for name in found if found.count(name) > 1]
-    if repeated:
-        raise ValueError(f"target must name each column once; {repeated[0]!r} is repeated")
     if not found:
         raise ValueError("target must name at least one column; got none")
+    for name in found:
+        if found.count(name) > 1:
+            raise ValueError(f"target must name each column once; {name!r} is repeated")
     return found
 
 

@@ -66,13 +66,13 @@ class OpenModel:
         ----------
         source : :class:`nrs.Table`, or path of a table file, a folder or a pattern of its parts
         output : path
-            ``.parquet``, ``.arrow``, ``.csv`` or ``.jsonl``; there whole or not at all.
+            ``.parquet``, ``.arrow``, ``.csv`` or ``.jsonl``; written whole or not at all.
         probabilities : bool, default=False
-            The probability of each class too.
+            Also write the probability of each class.
         interval : float, optional
-            Of a number, the interval that holds it this often too, such as 0.9.
+            Also write the interval that contains the number with this probability, such as 0.9.
         keep : sequence of str
-            Columns to hand through, such as an identifier.
+            Input columns to copy to the output unchanged, such as an ID.
 
         Returns
         -------

@@ -116,17 +116,9 @@ def predict_chunks(
 
     Parameters
     ----------
-    model : a fitted estimator
     source : path, "-" for standard input, parts, or :class:`nrs.Table`
-        See :func:`nrs.datasets.table_files.stream_table_file`.
-    probabilities : bool
-        Also return the probability of each class.
-    interval : float, optional
-        Also return the interval that contains the number with this probability.
-    keep : sequence of str
-        Input columns to copy to the output unchanged.
-    encoding : str
-        Encoding of a text file.
+    probabilities, interval, keep : as in the method ``predict_file`` of a model.
+    encoding : encoding of a text file.
 
     Yields
     ------
@@ -147,9 +139,9 @@ def predict_chunks(
     """
     import pyarrow
 
-    if probabilities and not hasattr(model, "predict_proba"):
+    if probabilities and not isinstance(model, NRSClassifier):
         raise ValueError("probabilities needs a classifier; this model predicts numbers")
-    if interval is not None and not hasattr(model, "predict_interval"):
+    if interval is not None and not isinstance(model, NRSRegressor):
         raise ValueError("interval needs a regressor; this model predicts classes")
     columns = input_columns(model, source, encoding)
     targets = TargetColumns.of_model(model)
@@ -173,24 +165,9 @@ def write_predictions(
     output: Path,
     **options: Any,
 ) -> int:
-    """Predict the rows of a table and write the predictions to a file, with bounded memory.
+    """Write what :func:`predict_chunks` yields to a file, whole or not at all; return the rows.
 
-    Parameters
-    ----------
-    output : path
-        Its suffix decides the format, such as ``.parquet``. The file is written whole or not at
-        all.
-    options : those of :func:`predict_chunks`
-
-    Returns
-    -------
-    int
-        Rows written.
-
-    Raises
-    ------
-    ValueError, OSError
-        As :func:`predict_chunks` and :func:`nrs.datasets.table_output.write_table_file`.
+    Raises what :func:`predict_chunks` and :func:`nrs.datasets.table_output.write_table_file` do.
     """
     n_rows = 0
     with write_table_file(output) as writer:
@@ -236,25 +213,23 @@ def model_rows(model: TableModel, table: pyarrow.Table) -> pyarrow.Table | np.nd
 
 
 def _predictions(
-    model: Any,
+    model: TableModel,
     targets: TargetColumns | None,
     X: pyarrow.Table | np.ndarray,
     probabilities: bool,
     interval: float | None,
 ) -> dict[str, np.ndarray]:
     """The output columns, by name."""
-    found: dict[str, np.ndarray] = {}
-    if probabilities:
+    if probabilities and isinstance(model, NRSClassifier):
         chances = model.predict_proba(X)
         if targets is not None:
             return targets.predictions(chances > 0.5) | targets.probabilities(chances)
-        found["prediction"] = model.classes_[chances.argmax(1)]
-        for place, label in enumerate(model.classes_.tolist()):
-            found[f"probability_{label}"] = chances[:, place]
-        return found
+        columns = zip(model.classes_.tolist(), chances.T, strict=True)
+        found = {f"probability_{label}": column for label, column in columns}
+        return {"prediction": model.classes_[chances.argmax(1)]} | found
     values = model.predict(X)
     found = {"prediction": values} if targets is None else targets.predictions(values)
-    if interval is not None:
+    if interval is not None and isinstance(model, NRSRegressor):
         for name, limit in zip(("low", "high"), model.predict_interval(X, interval), strict=True):
             found |= {name: limit} if targets is None else targets.predictions(limit, name)
     return found
