@@ -23,7 +23,7 @@ class PlainDocstrings(Extension):
 
 
 def _code(role: re.Match[str]) -> str:
-    # The last two words tell enough of nrs.files.scores.Judged.
+    # The last two words say enough of nrs.files.scores.Scored.
     return "`" + ".".join(role[1].split(".")[-2:]).removeprefix("nrs.") + "`"
 
 

@@ -86,11 +86,11 @@ def test_a_type_that_changed_in_a_later_chunk_leaves_nothing(model, run, tmp_pat
     [
         (("-t", "lfet"), "is it 'left'?"),
         (("-t", "left", "--drop", "nothing"), "must have the column 'nothing'"),
-        (("-t", "left", "--task", "regression"), "use --task classification"),
+        (("-t", "left", "--task", "regression"), "Use --task classification"),
         (("-t", "left", "--task", "ranking"), "--task must be"),
         (("-t", "left", "--preset", "huge"), "preset must be"),
-        (("-t", "left", "--out", "nowhere/model"), "create it first"),
-        (("-t", "left", "--drop", "months", "--drop", "plan"), "none is left"),
+        (("-t", "left", "--out", "nowhere/model"), "Folder not found: nowhere; create it"),
+        (("-t", "left", "--drop", "months", "--drop", "plan"), "has no columns left"),
     ],
 )
 def test_fit_refuses_what_cannot_be(arguments, message, run, tmp_path, monkeypatch):
@@ -104,7 +104,7 @@ def test_fit_refuses_what_cannot_be(arguments, message, run, tmp_path, monkeypat
     ("labels", "options", "message"),
     [
         (["yes", None, None], (), "must have at least two rows with a value of 'left'"),
-        (["yes", "yes", "yes"], (), "must have at least two values, however: all are 'yes'"),
+        (["yes", "yes", "yes"], (), "needs at least two distinct values; all rows have 'yes'"),
         (["yes", "no", "yes"], ("--task", "ranking"), "--task must be"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_model_file_that_is_not_one(command, run, tmp_path, monkeypatch):
     result = run(command, "model.safetensors", *rows)
     _refused(result, "must be a model file", tmp_path, before)
     result = run(command, "nowhere.safetensors", *rows)
-    _refused(result, "must exist", tmp_path, before)
+    _refused(result, "File not found: nowhere.safetensors", tmp_path, before)
 
 
 def test_a_damaged_model_and_an_unknown_output(model, run, tmp_path):

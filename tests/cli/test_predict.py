@@ -49,8 +49,8 @@ def test_the_rows_of_a_table(fitted, tmp_path):
     [
         ("model.safetensors", "narrow.csv", "must have the column 'b'"),
         ("model.safetensors", "empty.csv", "it is empty"),
-        ("model.safetensors", "nowhere.csv", "must exist"),
-        ("nowhere.safetensors", "rows.csv", "must exist"),
+        ("model.safetensors", "nowhere.csv", "File not found: "),
+        ("nowhere.safetensors", "rows.csv", "File not found: "),
         ("rows.csv", "rows.csv", "must be a model file"),
         ("other.safetensors", "rows.csv", "is 'checkpoint'"),
     ],
@@ -96,7 +96,7 @@ def test_a_kept_column_does_not_vanish_behind_a_prediction(fitted, tmp_path):
     given = [folder / "model.safetensors", tmp_path / "rows.csv", "--keep", "prediction"]
     result = _predict(*given, "-o", tmp_path / "out.csv")
     assert result.exit_code == 2
-    assert "both have 'prediction'" in result.output
+    assert "--keep must not name a prediction column; got 'prediction'" in result.output
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -127,4 +127,5 @@ def test_the_advice_to_drop_an_identifier_can_be_typed_as_it_is(tmp_path, run):
     given = ["fit", tmp_path / "rows.csv", "-t", "left", "--preset", "fast", "--time-limit", 1]
     done = run(*given, "--out", tmp_path / "model")
     assert done.exit_code == 0, done.output
-    assert "leave it out with --drop 'customer id'" in done.output
+    assert "'customer id' is different in every row and looks like an ID" in done.output
+    assert "consider --drop 'customer id'\n" in done.output

@@ -17,7 +17,7 @@ from nrs import NRSClassifier, NRSRegressor
 ROOT = Path(__file__).parents[2]
 
 
-def test_fit_tells_what_it_understood_and_writes_two_files(churn):
+def test_fit_prints_what_it_read_and_writes_two_files(churn):
     folder, said = churn
     assert "300 rows, 7 columns" in said
     assert re.search(r"usage_gb +number .*\d+", said)
@@ -149,7 +149,7 @@ def test_numbers_are_a_regression_with_intervals(flats, run):
         "--json",
     )  # fmt: skip
     facts = json.loads(result.output)
-    assert (facts["task"], facts["judged_by"]) == ("regression", "out-of-bag")
+    assert (facts["task"], facts["scored_on"]) == ("regression", "out-of-bag")
     assert facts["scores"]["r2"] > 0.9
     assert [one["kind"] for one in facts["columns"]] == ["number", "boolean"]
     out = flats / "out.csv"
@@ -163,13 +163,13 @@ def test_numbers_are_a_regression_with_intervals(flats, run):
     np.testing.assert_allclose(found["prediction"], expected, rtol=1e-6)
 
 
-def test_a_single_network_is_judged_by_held_out_rows(flats, run):
+def test_a_single_network_is_scored_on_held_out_rows(flats, run):
     result = run(
         "fit", flats / "flats.csv", "-t", "north", "--preset", "single", "--time-limit", 2,
         "-o", flats / "north", "--no-report", "--json",
     )  # fmt: skip
     facts = json.loads(result.output)
-    assert (facts["judged_by"], facts["task"]) == ("held-out rows", "classification")
+    assert (facts["scored_on"], facts["task"]) == ("held-out rows", "classification")
     assert facts["classes"] == [False, True]
     assert not (flats / "north.html").exists()
     result = run("evaluate", flats / "north.safetensors", flats / "flats.csv", "--json")

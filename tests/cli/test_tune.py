@@ -20,7 +20,7 @@ def test_tune_writes_the_best_model_and_tells_what_it_tried(churn, run, tmp_path
     facts = json.loads(result.output)
     assert [trial["number"] for trial in facts["search"]] == [0, 1]
     assert facts["best_score"] >= facts["default_score"]
-    assert (facts["judged_by"], facts["trials"]) == ("out-of-bag", 2)
+    assert (facts["scored_on"], facts["trials"]) == ("out-of-bag", 2)
     assert "Predicting churned" in (tmp_path / "best.html").read_text("utf-8")
     model = NRSClassifier.load(tmp_path / "best.safetensors")
     assert {name: getattr(model, name) for name in facts["params"]} == facts["params"]

@@ -13,8 +13,6 @@ from pyarrow import parquet
 import nrs
 from nrs import NRSClassifier, NRSRegressor
 from nrs._util import atomic
-from nrs.files.fit import read_labelled
-from nrs.files.fit_stream import is_streamed, survey_parts
 from nrs.tabular.rows import stream
 from nrs.training import Callback
 from nrs.training.checkpoint import CheckpointError
@@ -210,20 +208,6 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_model(labelled, columns, tmp
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_nan_is_no_label_whether_a_file_is_streamed_or_not(tmp_path):
-    x = np.arange(20.0)
-    labels = np.where(x == 3, np.nan, x % 2)
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(
-        pyarrow.table({"x": x, "y": labels, "z": np.where(x == 5, np.nan, x)}), path
-    )
-    for read in (read_labelled, survey_parts):
-        found = read(path, "y")
-        assert (found.task, found.n_rows, found.unlabelled) == ("classification", 19, 1)
-    several = read_labelled(path, ["y", "z"])
-    assert (several.n_rows, several.unlabelled) == (18, 2)
-
-
 def test_what_does_not_go_with_a_table(labelled, columns, caplog):
     table = nrs.Table(labelled[0], "target", columns=columns)
     model = NRSClassifier(**QUICK)
@@ -251,10 +235,3 @@ def test_rows_without_a_target_are_told(tmp_path, caplog):
     assert "left out 20 rows" in caplog.text
     assert model.classes_.tolist() == ["a", "b"]
     assert len(model.oob_rows_) == 40
-
-
-def test_which_sources_are_streamed(labelled, tmp_path):
-    assert is_streamed(str(labelled[0]))
-    assert is_streamed(f"{labelled[0]}/*.parquet")
-    assert not is_streamed(str(labelled[0] / "0.parquet"))
-    assert not is_streamed("-")

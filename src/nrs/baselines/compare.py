@@ -13,7 +13,7 @@ import numpy as np
 
 from nrs.baselines.registry import available, make, names
 from nrs.files.fit import LabelledTable
-from nrs.files.scores import Judged
+from nrs.files.scores import Scored
 
 # What a table of results shows, by task.
 METRICS = {
@@ -104,17 +104,16 @@ def compare_methods(
     unknown = [name for name in methods if name not in names()]
     if unknown or not methods:
         raise ValueError(
-            f"--methods must be among {', '.join(names())}, however: {', '.join(unknown) or 'none'}"
+            f"methods must be among {', '.join(names())}; got {', '.join(unknown) or 'none'}"
         )
-    if table.several is not None:
+    if table.targets is not None:
         raise ValueError(
-            f"methods are compared by one target, however: {table.target}; name one of them and "
-            "--drop the others"
+            f"Methods are compared on one target; got {table.target}. Name one and drop the others."
         )
     if len(table.truth) < 2 * folds:
         raise ValueError(
-            f"{folds} folds need at least {2 * folds} rows, however: {len(table.truth)}; "
-            "use fewer --folds"
+            f"{folds} folds need at least {2 * folds} rows; got {len(table.truth)}. "
+            f"Use folds={max(len(table.truth) // 2, 2)} or fewer."
         )
     classes = table.task == "classification"
     counts = np.unique(table.truth, return_counts=True)[1] if classes else np.zeros(0)
@@ -146,13 +145,13 @@ def _run(one: Compared, table: LabelledTable, kept: Any, held: Any, seed: int) -
     if table.task == "classification" and hasattr(model, "predict_proba"):
         chances = model.predict_proba(X)
         classes = np.asarray(model.classes_)
-        judged = Judged("fold", held, truth, classes[chances.argmax(1)], chances, classes)
+        scored = Scored("fold", held, truth, classes[chances.argmax(1)], chances, classes)
     elif table.task == "classification":
-        judged = Judged("fold", held, truth, model.predict(X), None, np.asarray(model.classes_))
+        scored = Scored("fold", held, truth, model.predict(X), None, np.asarray(model.classes_))
     else:
-        judged = Judged("fold", held, truth, model.predict(X))
+        scored = Scored("fold", held, truth, model.predict(X))
     one.fit_times.append(fitted - begin)
     one.predict_times.append(time.perf_counter() - fitted)
-    scores = judged.scores()
+    scores = scored.scores()
     for metric in METRICS[table.task]:
         one.scores.setdefault(metric, []).append(scores.get(metric, float("nan")))

@@ -1,4 +1,4 @@
-"""``nrs compare``: NRS beside forests and boosting, on the same folds of a table."""
+"""``nrs compare``: NRS, random forest and boosting on the same folds of a table."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def compare(
     target: Target,
     task: Task = "auto",
     methods: Annotated[
-        str, typer.Option(help="Names, separated by commas.")
+        str, typer.Option(help="Methods, comma-separated.")
     ] = "NRS,RF,LightGBM,GBDT",
-    folds: Annotated[int, typer.Option(min=2, help="Of the cross-validation.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     seed: Seed = 0,
     drop: Drop = None,
     categorical: Categorical = None,
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Cross-validate NRS beside a random forest, LightGBM and XGBoost (GBDT) on the same folds.
+    """Cross-validate NRS, a random forest, LightGBM and XGBoost (GBDT) on the same folds.
 
-    NRS is taken at its defaults, the others with 500 trees as in the paper; nothing is tuned.
+    NRS has its default settings, the others 500 trees as in the paper; nothing is tuned.
 
     Example: nrs compare churn.csv --target churned --folds 3
     """
@@ -54,12 +54,12 @@ def compare(
         encoding=encoding,
     )
 
-    def tell(method: str, fold: int) -> None:
+    def show(method: str, fold: int) -> None:
         if sys.stderr.isatty():
             typer.echo(f"\r\033[K{method}, fold {fold + 1} of {folds}", err=True, nl=False)
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
-    compared = compare_methods(table, names, folds=folds, seed=seed, on_fit=tell)
+    compared = compare_methods(table, names, folds=folds, seed=seed, on_fit=show)
     if sys.stderr.isatty():
         typer.echo("\r\033[K", err=True, nl=False)
     if as_json:

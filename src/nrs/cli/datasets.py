@@ -1,4 +1,4 @@
-"""``nrs datasets``: what the catalog has, and getting it."""
+"""``nrs datasets``: list and download the datasets of the catalog."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 datasets = typer.Typer(help="The catalog of datasets.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of a dataset; case does not matter.")]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 @datasets.command("list")
 @clear_errors
 def list_datasets(
     variants: Annotated[
-        bool, typer.Option("--variants", help="Parts and other readings of datasets too.")
+        bool, typer.Option("--variants", help="Include parts and variants of datasets.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +57,7 @@ def list_datasets(
 @datasets.command()
 @clear_errors
 def info(name: Name, as_json: AsJson = False) -> None:
-    """Show what the catalog knows of a dataset."""
+    """Show what the catalog knows about a dataset."""
     from nrs.datasets import info as entry_of
     from nrs.datasets import variants_of
 
@@ -85,8 +85,10 @@ def info(name: Name, as_json: AsJson = False) -> None:
 
 @datasets.command()
 @clear_errors
-def get(name: Name, fold: Annotated[int, typer.Option(help="Of prepared folds.")] = 1) -> None:
-    """Fetch a dataset unless it is on this machine, and print where it is."""
+def get(
+    name: Name, fold: Annotated[int, typer.Option(help="Which of the prepared folds.")] = 1
+) -> None:
+    """Download a dataset unless it is on this machine, and print where it is."""
     from nrs.datasets import get as path_of
     from nrs.datasets import info as entry_of
 

@@ -25,37 +25,41 @@ def evaluate(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            "--target", "-t", help="The column with the truth, if not the fit's; or several."
+            "--target",
+            "-t",
+            help="Column with the truth; default: as in the fit. Several: comma-separated, or "
+            "repeat the option.",
         ),
     ] = None,
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Measure a model on labelled rows that it has not seen.
+    """Score a model on labelled rows that it was not trained on.
 
     Example: nrs evaluate churn.safetensors next_month.csv
     """
     from nrs.cli.predict import check_files
-    from nrs.files.predict import judge_file, load_model
-    from nrs.files.targets import JudgedTargets
+    from nrs.files.evaluate import evaluate_file
+    from nrs.files.load import load_model
+    from nrs.files.scores import ScoredTargets
 
     check_files(model, source)
     fitted = load_model(model)
     known = (fitted.about_ or {}).get("target")
     names = target or ([known] if isinstance(known, str) else known)
     if names is None:
-        raise ValueError(f"{model} does not tell what its target is called; add --target COLUMN")
-    judged, unlabelled = judge_file(fitted, source, names, encoding=encoding)
-    scores = judged.scores()
-    by_target = judged.scores_by_target() if isinstance(judged, JudgedTargets) else {}
+        raise ValueError(f"{model} does not name its target; add --target COLUMN")
+    scored, unlabelled = evaluate_file(fitted, source, names, encoding=encoding)
+    scores = scored.scores()
+    by_target = scored.scores_by_target() if isinstance(scored, ScoredTargets) else {}
     several, names = bool(by_target), list(by_target) or names
     if as_json:
-        facts = {"rows": len(judged), "unlabelled": unlabelled, "target": names[0]}
+        facts = {"rows": len(scored), "unlabelled": unlabelled, "target": names[0]}
         shown = {"target": names, "scores_by_target": by_target} if several else {}
         echo_json(facts | shown | scores)
         return
     what = f"mean of {len(names)} targets" if several else names[0]
-    typer.echo(f"{source}: {len(judged):,} rows, {what} {score_line(scores)}")
+    typer.echo(f"{source}: {len(scored):,} rows, {what} {score_line(scores)}")
     if several:
         echo_scores(by_target)
     if unlabelled:

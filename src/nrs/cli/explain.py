@@ -1,4 +1,4 @@
-"""``nrs explain``: the columns that count and the trees that decide."""
+"""``nrs explain``: the most important columns and trees of a model."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ def explain(
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="Rows to show how they fall on both sides of each tree, for --html.",
+            help="Rows to draw on both sides of each tree, for --html.",
             show_default=False,
         ),
     ] = None,
-    trees: Annotated[int, typer.Option(min=1, help="How many trees to show.")] = 5,
+    trees: Annotated[int, typer.Option(min=1, help="Number of trees to show.")] = 5,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write a page with the trees drawn.")
+        Path | None, typer.Option("--html", help="Write an HTML page with drawings of the trees.")
     ] = None,
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Show what a model looks at: its columns by importance, and its most decisive trees.
+    """Show the columns of a model by importance, and its most decisive trees.
 
     Example: nrs explain churn.safetensors --trees 3
     """
     from nrs.cli.predict import check_files
-    from nrs.files.predict import load_model
+    from nrs.files.load import load_model, read_rows
 
     check_files(model, *([source] if source is not None else []))
     fitted = load_model(model)
@@ -46,7 +46,6 @@ def explain(
     decisive = fitted.trees(trees)
     if html is not None:
         from nrs._util.atomic import atomic_write
-        from nrs.files.predict import read_rows
         from nrs.pages.fit_report import draw_explanation
 
         rows = None if source is None else read_rows(fitted, source, encoding=encoding)

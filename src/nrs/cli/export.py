@@ -1,4 +1,4 @@
-"""``nrs export``: a model for where this library is not."""
+"""``nrs export``: a model as ONNX, for use without this library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def export(
     model: Model,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The ONNX file; else MODEL's name with .onnx."),
+        typer.Option("--out", "-o", help="ONNX file; default: MODEL's name with .onnx."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -25,12 +25,12 @@ def export(
     Example: nrs export churn.safetensors -o churn.onnx
     """
     from nrs.cli.predict import check_files
-    from nrs.files.predict import load_model
+    from nrs.files.load import load_model
 
     check_files(model)
     path = out or Path(model.with_suffix(".onnx").name)
     if path.suffix != ".onnx":
-        raise ValueError(f"--out must end with .onnx, however: {path}; name it accordingly")
+        raise ValueError(f"out must end with .onnx; got {path}")
     load_model(model).to_onnx(path)
     if as_json:
         echo_json({"wrote": str(path), "bytes": path.stat().st_size})

@@ -9,12 +9,12 @@ import typer
 from nrs.cli.errors import refusals
 from nrs.cli.options import AsJson, Model, echo_json, echo_scores, score_line
 
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 
 
 @refusals
 def info(model: Model, as_json: AsJson = False) -> None:
-    """Tell what a model file holds: its task, columns, settings and scores.
+    """Show what a model file holds: its task, columns, settings and scores.
 
     Example: nrs info churn.safetensors
     """
@@ -50,8 +50,8 @@ def info(model: Model, as_json: AsJson = False) -> None:
     if by_target:
         echo_scores(by_target)
     if columns:
-        shown = ", ".join(f"{one['name']} ({one['kind']})" for one in columns[:_MOST_SHOWN])
-        more = f" and {len(columns) - _MOST_SHOWN} more" if len(columns) > _MOST_SHOWN else ""
+        shown = ", ".join(f"{one['name']} ({one['kind']})" for one in columns[:_MAX_SHOWN])
+        more = f" and {len(columns) - _MAX_SHOWN} more" if len(columns) > _MAX_SHOWN else ""
         typer.echo(f"columns     {shown}{more}")
     if settings:
         chosen = {name: value for name, value in settings.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What several commands ask for, in the same words."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")]
-Model = Annotated[Path, typer.Argument(help="A model file that nrs saved.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+Model = Annotated[Path, typer.Argument(help="Model file saved by nrs.", show_default=False)]
 Labelled = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="CSV, Parquet, Arrow or JSON lines, packed or not; - for standard input.",
+        help="CSV, Parquet, Arrow or JSON lines, optionally compressed; - for standard input.",
         show_default=False,
     ),
 ]
@@ -22,35 +22,35 @@ LabelledParts = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="CSV, Parquet, Arrow or JSON lines, packed or not; - for standard input; a folder or "
-        "a quoted pattern of Parquet or Arrow files.",
+        help="CSV, Parquet, Arrow or JSON lines, optionally compressed; - for standard input; a "
+        "folder or a quoted pattern of Parquet or Arrow files.",
         show_default=False,
     ),
 ]
 Target = Annotated[
-    str, typer.Option("--target", "-t", help="The column to predict.", show_default=False)
+    str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
 ]
 Targets = Annotated[
     list[str],
     typer.Option(
         "--target",
         "-t",
-        help="The column to predict; several apart by commas, or repeated.",
+        help="Column to predict; several: comma-separated, or repeat the option.",
         show_default=False,
     ),
 ]
 Task = Annotated[str, typer.Option(help="auto, classification or regression.")]
 Drop = Annotated[
     list[str] | None,
-    typer.Option("--drop", help="A column to leave out, such as an identifier; may be repeated."),
+    typer.Option("--drop", help="Column to leave out, such as an ID; may be repeated."),
 ]
 Categorical = Annotated[
     list[str] | None,
-    typer.Option("--categorical", help="A column whose numbers are categories; may be repeated."),
+    typer.Option("--categorical", help="Column whose numbers are categories; may be repeated."),
 ]
-Encoding = Annotated[str, typer.Option(help="Of a text file.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
 Jobs = Annotated[int, typer.Option(help="Threads; -1 for all cores.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same model.", min=0)]
+Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same model.", min=0)]
 
 
 def echo_json(value: Any) -> None:
@@ -74,7 +74,7 @@ def score_line(scores: dict[str, float]) -> str:
 
 
 def echo_scores(by_target: dict[str, dict[str, float]]) -> None:
-    """The scores of each of several targets, a line a target."""
+    """Print the scores of several targets, one line per target."""
     width = max(map(len, by_target))
     for name, scores in by_target.items():
         typer.echo(f"  {name:{width}}  {score_line(scores)}")

@@ -1,19 +1,22 @@
-"""``nrs paper``: the paper's tables, reported beside measured."""
+"""``nrs paper``: the paper's tables, reported and measured."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nrs.cli.errors import clear_errors
 
+if TYPE_CHECKING:
+    from nrs.paper import Table
+
 paper = typer.Typer(help="The paper's tables as experiments.", no_args_is_help=True)
 
 Results = Annotated[Path, typer.Option(help="Folder of the results.", show_default=True)]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 @paper.command("list")
@@ -38,22 +41,26 @@ def list_tables(as_json: AsJson = False) -> None:
 def run(
     tables: Annotated[
         list[str],
-        typer.Argument(metavar="TABLE...", help="Names of 'nrs paper list', or module:attribute."),
+        typer.Argument(
+            metavar="TABLE...", help="Names from 'nrs paper list', or module:attribute."
+        ),
     ],
-    datasets: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
-    methods: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Seeds of each cell.")] = None,
+    datasets: Annotated[str | None, typer.Option(help="Only these, comma-separated.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these, comma-separated.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Seeds per cell.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes, each with one thread.")] = 1,
     shard: Annotated[str, typer.Option(help="Share of the cells, such as 2/8.")] = "1/1",
-    timeout: Annotated[float | None, typer.Option(help="Seconds for a cell or search.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Time limit for a cell or search, in seconds.")
+    ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try failed and timed-out cells again.")
+        bool, typer.Option("--retry-failed", help="Run failed and timed-out cells again.")
     ] = False,
     results: Results = Path("results"),
 ) -> None:
-    """Measure the cells of tables; finished ones are skipped, so it resumes where it ended.
+    """Measure the cells of tables; finished cells are skipped, so an interrupted run resumes.
 
-    The exit code is 1 if a cell failed or took too long. Its result file tells why.
+    The exit code is 1 if a cell failed or took too long; its result file says why.
     """
     from nrs.cli.progress import progress
     from nrs.paper import run as run_tables
@@ -83,11 +90,11 @@ def show(
     table: Annotated[str, typer.Argument(help="Name of a table, see 'nrs paper list'.")],
     results: Results = Path("results"),
     every: Annotated[
-        bool, typer.Option("--all", help="Rows of which nothing was measured too.")
+        bool, typer.Option("--all", help="Include rows without a measurement.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a table: reported beside measured."""
+    """Show a table: reported and measured values."""
     from nrs.paper import entries, find_table
 
     found = find_table(table)
@@ -105,7 +112,7 @@ def show(
 def report(
     out: Annotated[Path, typer.Option(help="Folder to write the report into.")] = Path("report"),
     results: Results = Path("results"),
-    tables: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    tables: Annotated[str | None, typer.Option(help="Only these, comma-separated.")] = None,
 ) -> None:
     """Write the report of all tables: one HTML page, Markdown, and diagrams."""
     from nrs.paper.report import write
@@ -114,7 +121,7 @@ def report(
         typer.echo(path)
 
 
-def _n_cells(table: Any) -> int:
+def _n_cells(table: Table) -> int:
     return sum(not printed.extra for printed in table.printed)
 
 
@@ -129,4 +136,4 @@ def _shard(text: str) -> tuple[int, int]:
     try:
         return int(number), int(of)
     except ValueError:
-        raise ValueError(f"--shard must be like 2/8, however: {text!r}") from None
+        raise ValueError(f"shard must be like 2/8; got {text!r}") from None

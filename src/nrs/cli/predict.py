@@ -1,4 +1,4 @@
-"""``nrs predict``: a model file and something it can read in, predictions out."""
+"""``nrs predict``: a model file and an input in, predictions out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import typer
 from nrs.cli.errors import refusals
 from nrs.cli.options import AsJson, Encoding, Jobs, Model, echo_json
 
-# The kind that a model file's header tells -> the module whose predict_file(model, input) reads
-# such a model and such an input, and gives a row a prediction. Tables are streamed instead.
+# The kind in a model file's header -> the module whose predict_file(model, input) reads such a
+# model and such an input, and returns one row per prediction. Tables are streamed instead.
 PREDICTORS = {
     "image": "nrs.vision.predict",
     "points": "nrs.points.predict",
@@ -29,35 +29,36 @@ def predict(
         str,
         typer.Argument(
             metavar="INPUT",
-            help="A table (- for standard input; a folder or a quoted pattern for parts), a "
-            "picture or folder of them, a mesh or cloud.",
+            help="A table (- for standard input; a folder or a quoted pattern for parts), an "
+            "image or a folder of images, a mesh or a point cloud.",
             show_default=False,
         ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write here: .csv, .parquet, .arrow, .jsonl, .json."),
+        typer.Option("--output", "-o", help="Output file: .csv, .parquet, .arrow, .jsonl, .json."),
     ] = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", "-p", help="The probability of each class too.")
+        bool, typer.Option("--probabilities", "-p", help="Add the probability of each class.")
     ] = False,
     interval: Annotated[
         float | None,
-        typer.Option(help="Of a number, the interval that holds it this often, such as 0.9."),
+        typer.Option(
+            help="Add the interval that contains the number with this probability, such as 0.9."
+        ),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", help="A column of the table to hand through; may be repeated."),
+        typer.Option("--keep", help="Input column to copy to the output; may be repeated."),
     ] = None,
     jobs: Jobs = 1,
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Predict with a saved model; its header says what it reads.
+    """Predict with a saved model; the model file says what it reads.
 
-    The rows of a table are read, predicted and written chunk by chunk, so that a file may be
-    larger than memory. Pictures and point clouds are given their five most probable classes, always
-    with their probabilities.
+    The rows of a table are read, predicted and written in chunks, so a file may be larger than
+    memory. Images and point clouds get their five most probable classes with probabilities.
 
     Example: nrs predict churn.safetensors new.csv -o out.csv --keep customer_id
     """
@@ -71,13 +72,13 @@ def predict(
         return
     if kind not in PREDICTORS:
         raise ValueError(
-            f"{model} must hold a model of kind table, {', '.join(PREDICTORS)}, however: its kind "
-            f"is {kind!r}; nrs info {model} tells more"
+            f"{model} must hold a model of kind table, {', '.join(PREDICTORS)}; its kind is "
+            f"{kind!r}. See: nrs info {model}"
         )
     if keep or interval is not None:
         raise ValueError(
-            f"--keep and --interval must stand with a model of tables, however: {model} is of kind "
-            f"{kind!r}; leave them out"
+            f"--keep and --interval need a model of tables; {model} is of kind {kind!r}. "
+            "Remove them."
         )
     if output is not None:
         _check_listed_output(output)
@@ -86,7 +87,7 @@ def predict(
 
 
 def check_files(*paths: str | Path) -> None:
-    """Refuse what is not there before anything heavy is imported.
+    """Refuse files that do not exist, before anything heavy is imported.
 
     Raises
     ------
@@ -95,14 +96,15 @@ def check_files(*paths: str | Path) -> None:
     for path in paths:
         named = str(path) == "-" or any(sign in str(path) for sign in ("*", "?", "[", "://"))
         if not named and not Path(path).exists():
-            raise FileNotFoundError(f"{path} must exist, however: it does not; check the name")
+            raise FileNotFoundError(f"File not found: {path}")
 
 
 def _predict_table(
     model: Path, source: str, output: Path | None, jobs: int, as_json: bool, **options: Any
 ) -> None:
     from nrs.datasets.table_output import TableWriter, output_format
-    from nrs.files.predict import load_model, predict_chunks, write_predictions
+    from nrs.files.load import load_model
+    from nrs.tabular.predict_file import predict_chunks, write_predictions
 
     if output is not None:
         output_format(output)
@@ -158,7 +160,7 @@ def _write_table(rows: list[dict[str, Any]], output: Path) -> None:
 
     from nrs.datasets.table_output import output_format, write_table_file
 
-    # A JSON file has its classes in a list, packed or not; tables are flat.
+    # A JSON file has its classes in a list, compressed or not; tables are flat.
     nested = output_format(output) == ".json"
     table = pyarrow.Table.from_pylist(rows if nested else [_flat(row) for row in rows])
     with write_table_file(output) as writer:
@@ -170,7 +172,7 @@ def _json(rows: list[dict[str, Any]]) -> str:
 
 
 def _listed(rows: list[dict[str, Any]]) -> str:
-    """Each input with its classes below."""
+    """Each input, with its classes below."""
     lines = []
     for row in rows:
         lines.append(str(row["input"]))

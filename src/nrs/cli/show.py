@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -> None:
-    """Print reported over measured, with the paper's marks where it compares."""
+    """Print reported values above measured ones, with the paper's marks where it compares."""
     from rich.console import Console
     from rich.table import Table as Grid
 

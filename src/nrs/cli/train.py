@@ -11,8 +11,8 @@ from nrs.cli.errors import refusals
 
 train = typer.Typer(help="Train networks from configuration files.", no_args_is_help=True)
 
-Config = Annotated[str, typer.Option(help="A TOML file, or the name of a recipe of this package.")]
-Out = Annotated[Path, typer.Option(help="Folder of the run: checkpoints and the model file.")]
+Config = Annotated[str, typer.Option(help="TOML file, or the name of a recipe of this package.")]
+Out = Annotated[Path, typer.Option(help="Folder for checkpoints and the model file.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a value; may be repeated."),
@@ -28,7 +28,7 @@ def vision(
     changes: Sets = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train an image classifier; the same command again goes on where it was.
+    """Train an image classifier; the same command resumes an interrupted run.
 
     Several devices or processes: torchrun --nproc-per-node 4 -m nrs train vision --config …
     """
@@ -47,7 +47,7 @@ def points(
     changes: Sets = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train an encoder of point clouds; the same command again goes on where it was.
+    """Train an encoder of point clouds; the same command resumes an interrupted run.
 
     Several devices or processes: torchrun --nproc-per-node 4 -m nrs train points --config …
     """

@@ -1,4 +1,4 @@
-"""``nrs tune``: the settings of a forest, searched for one table."""
+"""``nrs tune``: search the settings of a forest for one table."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def tune(
     target: Target,
     budget: Annotated[
         float | None,
-        typer.Option(help="Seconds that the search may take; 600 without --trials."),
+        typer.Option(help="Time limit for the search, in seconds; 600 without --trials."),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(help="Settings to try, the first being the defaults.")
+        int | None, typer.Option(help="Number of settings to try; the first are the defaults.")
     ] = None,
     storage: Annotated[
         Path | None,
-        typer.Option(help="A file that keeps the trials: the same command again goes on."),
+        typer.Option(help="File that stores the trials; the same command resumes from it."),
     ] = None,
     task: Task = "auto",
     preset: Annotated[str, typer.Option(help="default, fast or best.")] = "default",
@@ -54,12 +54,12 @@ def tune(
     report: Report = True,
     drop: Drop = None,
     categorical: Categorical = None,
-    jobs: Annotated[int, typer.Option(help="Processes side by side; -1 for one a core.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Parallel processes; -1 for one per core.")] = 1,
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search the settings of a forest by its out-of-bag score; write the best model down.
+    """Search the settings of a forest by its out-of-bag score; save the best model.
 
     Example: nrs tune churn.csv --target churned --drop customer_id --budget 60
     """
@@ -74,8 +74,8 @@ def tune(
         categorical=categorical or [],
         encoding=encoding,
     )
-    talks = not (quiet or as_json)
-    if talks:
+    prints = not (quiet or as_json)
+    if prints:
         print_schema(table)
     fitted, found = tune_table(
         table,
@@ -85,7 +85,7 @@ def tune(
         n_trials=trials,
         storage=storage,
         n_jobs=jobs,
-        verbose=1 if talks else 0,
+        verbose=1 if prints else 0,
     )
     written = write_fitted(fitted, model_path, page_path if report else None)
     if as_json:
@@ -95,14 +95,14 @@ def tune(
             "search": found.trials_,
         }
         echo_json(fit_facts(fitted, written) | search)
-    elif talks:
+    elif prints:
         chosen = ", ".join(
             f"{name}={json.dumps(_short(value))}" for name, value in found.best_params_.items()
         )
         typer.echo(f"\ntried {len(found.trials_)} settings in {found.seconds_:.1f} s")
         typer.echo(f"score {found.default_score_:.4f} by default, {found.best_score_:.4f} at best")
         typer.echo(f"best: {chosen or 'the defaults'}")
-        typer.echo(f"out-of-bag, as the best of all: {score_line(fitted.model.about_['scores'])}")
+        typer.echo(f"out-of-bag, the best of all trials: {score_line(fitted.about['scores'])}")
         typer.echo("wrote " + " and ".join(written))
 
 

@@ -89,7 +89,7 @@ def unread_text(name: str, column: str, kind: str, said: str) -> TableFileError:
 def wrong_encoding(name: str, said: str) -> TableFileError:
     return TableFileError(
         f"{name} must be UTF-8 text, however: {_short(said)}; "
-        "tell its encoding, for instance --encoding latin-1"
+        "name its encoding, such as encoding='latin-1'"
     )
 
 

@@ -353,7 +353,7 @@ class _Opened:
         if self._head[:2] in (b"\xff\xfe", b"\xfe\xff") and encoding == "utf-8":
             raise TableFileError(
                 f"{self.name} must be UTF-8 text, however: it looks like UTF-16; "
-                "add --encoding utf-16"
+                "use encoding='utf-16'"
             )
         return self.stream()
 

@@ -1,4 +1,4 @@
-"""From a table file to a fitted and judged model, for ``nrs fit`` and ``nrs tune``."""
+"""From a table file to a fitted and scored model, for ``nrs fit`` and ``nrs tune``."""
 
 from __future__ import annotations
 
@@ -13,126 +13,103 @@ import numpy as np
 
 from nrs.datasets.table_file_errors import missing_columns
 from nrs.datasets.table_files import read_table_file
-from nrs.files.schema import (
-    ColumnSummary,
+from nrs.files.schema import ColumnSummary, describe_columns
+from nrs.files.scores import (
+    AnyScored,
+    ScoredTargets,
+    model_outputs,
+    score_out_of_bag,
+    score_outputs,
+)
+from nrs.files.targets import (
+    TargetSummary,
     Task,
     check_task,
-    describe_columns,
-    guess_task,
-    one_value,
-    target_values,
-)
-from nrs.files.scores import Judged, judge, out_of_bag
-from nrs.files.targets import (
-    JudgedTargets,
-    SeveralTargets,
+    encode_targets,
+    join_targets,
     labelled_rows,
     target_names,
+    target_values,
 )
 from nrs.tabular.classifier import NRSClassifier
+from nrs.tabular.predict_file import TableModel, TargetColumns
 from nrs.tabular.recipe import FORESTS
 from nrs.tabular.regressor import NRSRegressor
 from nrs.tabular.targets import check_labelled
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from nrs.tabular.tune.search import TuneResult
 
-# Part of the rows that judges a network which has no out-of-bag rows.
+# Share of the rows that scores a network without out-of-bag rows.
 HELD_OUT = 0.1
 # Fewer rows than this cannot spare any.
-LEAST_ROWS = 50
+MIN_ROWS = 50
 
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """A table with its target taken out.
+    """A table split into features and target.
 
     Attributes
     ----------
     source : str
         The file.
     features : pyarrow.Table
-    truth : ndarray (n_rows,), or (n_rows, n_targets) of several, see :class:`SeveralTargets`
+    truth : ndarray (n_rows,), or (n_rows, n_targets) of several, see :func:`encode_targets`
     rows : ndarray (n_rows,)
         Numbers of the rows in the file, from 0.
+    n_rows : int
+        Rows that a model is fitted to. Of a streamed table the three above are a sample of them.
     target, task, why : str
-        The target's name (several apart by commas), what is done with it, and what that was
-        guessed from.
+        The name of the target (several: comma-separated), the task, and where the task comes from.
     columns : list of ColumnSummary
+    summaries : list of TargetSummary
+        One per target.
     categorical : list of str
     unlabelled : int
         Rows without a target, which were left out.
-    several : SeveralTargets or None
+    targets : TargetColumns or None
         Where more than one column is predicted.
+    streamed : object, optional
+        What an estimator fits to instead of rows in memory, see :mod:`nrs.files.fit_stream`.
     """
 
     source: str
-    features: Any
+    features: pyarrow.Table
     truth: np.ndarray
     rows: np.ndarray
+    n_rows: int
     target: str
     task: Task
     why: str
     columns: list[ColumnSummary]
+    summaries: list[TargetSummary]
     categorical: list[str]
     unlabelled: int
-    several: SeveralTargets | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that a model is fitted to."""
-        return len(self.truth)
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether ``features`` and ``truth`` are all rows, not a sample."""
-        return True
+    targets: TargetColumns | None = None
+    streamed: object | None = None
 
     @property
     def fits_to(self) -> tuple[Any, ...]:
-        """What the fit of an estimator takes."""
-        return self.features, self.truth
-
-    def target_values(self) -> str:
-        """The values of the target in a few words."""
-        return describe_target(self.truth, self.task)
-
-
-def describe_target(truth: np.ndarray, task: Task) -> str:
-    """The values of one target in a few words.
-
-    Examples
-    --------
-    >>> describe_target(np.array([0.5, 3.0]), "regression")
-    'from 0.5 to 3'
-    """
-    if task == "regression":
-        return f"from {truth.min():g} to {truth.max():g}"
-    labels, counts = np.unique(truth, return_counts=True)
-    return counted_classes(labels.tolist(), counts.tolist())
-
-
-def counted_classes(labels: Sequence[Any], counts: Sequence[int], most: int = 6) -> str:
-    """Classes with the rows of each.
-
-    Examples
-    --------
-    >>> counted_classes(["no", "yes"], [1540, 460])
-    '2 classes: no (1,540), yes (460)'
-    """
-    pairs = list(zip(labels, counts, strict=True))
-    shown = ", ".join(f"{label} ({count:,})" for label, count in pairs[:most])
-    return f"{len(pairs)} classes: {shown}" + (", …" if len(pairs) > most else "")
+        """The arguments of an estimator's fit."""
+        return (self.features, self.truth) if self.streamed is None else (self.streamed,)
 
 
 @dataclass(frozen=True)
 class FittedFile:
-    """A model, the table it was fitted to, and how it was judged (None: nothing to judge by)."""
+    """A model, the table it was fitted to, and its scores (None: no rows to score it on)."""
 
-    model: Any
+    model: TableModel
     table: LabelledTable
-    judged: Judged | JudgedTargets | None
+    scored: AnyScored | None
     seconds: float
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What travels with the model: what it was fitted to, and its scores."""
+        return self.model.about_ or {}
 
 
 def read_labelled(
@@ -144,7 +121,7 @@ def read_labelled(
     categorical: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> LabelledTable:
-    """Read a table and take its target out.
+    """Read a table file and split it into features and target.
 
     Parameters
     ----------
@@ -161,58 +138,46 @@ def read_labelled(
     check_task(task)
     table = read_table_file(source, as_text=list(categorical), encoding=encoding)
     name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
-    targets = target_names(target, table.column_names)
-    asked = [*targets, *drop, *categorical]
-    unknown = [column for column in asked if column not in table.column_names]
+    names = target_names(target, table.column_names)
+    unknown = [c for c in (*names, *drop, *categorical) if c not in table.column_names]
     if unknown:
         raise missing_columns(name, unknown, table.column_names)
-    target = ", ".join(targets)
-    labelled = labelled_rows(table, targets)
-    rows = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
-    unlabelled = table.num_rows - len(rows)
-    if unlabelled:
-        table = table.filter(labelled)
-    check_labelled(table.num_rows, target, name)
-    several: SeveralTargets | None = None
-    if len(targets) > 1:
-        several, why = SeveralTargets.of(table, targets, task)
-        chosen, truth = several.task, several.encode(table)
+    n_all = table.num_rows
+    table, rows = labelled_rows(table, names)
+    check_labelled(len(rows), ", ".join(names), name)
+    summaries = [TargetSummary.of(table, one) for one in names]
+    targets: TargetColumns | None = None
+    if len(names) > 1:
+        targets, chosen, why = join_targets(summaries, task)
+        truth = encode_targets(table, targets)
     else:
-        chosen, why, truth = _one_target(table.column(target), target, task)
+        chosen, why = summaries[0].choose_task(task)
+        truth = target_values(table, names[0], chosen)
     # Arrow refuses to drop a column twice.
-    features = table.drop_columns(list(dict.fromkeys([*targets, *drop])))
+    features = table.drop_columns(list(dict.fromkeys([*names, *drop])))
     if features.num_columns == 0:
-        raise ValueError(
-            f"{name} must have columns beside the target, however: none is left; drop fewer"
-        )
+        raise ValueError(f"{name} has no columns left besides the target; drop fewer columns")
     return LabelledTable(
         source=name,
         features=features,
         truth=truth,
         rows=rows,
-        target=target,
+        n_rows=len(truth),
+        target=", ".join(names),
         task=chosen,
-        why=f"guessed: {why}" if task == "auto" else "as asked",
+        why=why,
         columns=describe_columns(features, list(categorical) or None),
+        summaries=summaries,
         categorical=list(categorical),
-        unlabelled=unlabelled,
-        several=several,
+        unlabelled=n_all - len(rows),
+        targets=targets,
     )
 
 
-def _one_target(column: Any, name: str, task: str) -> tuple[Task, str, np.ndarray]:
-    guessed, why = guess_task(column)
-    chosen: Task = guessed if task == "auto" else task  # type: ignore[assignment]
-    truth = target_values(column, chosen)
-    if len(np.unique(truth)) < 2:
-        raise one_value(name, truth[0].item())
-    return chosen, why, truth
-
-
 def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> FittedFile:
-    """Fit a model to a labelled table and judge it by rows that it did not learn from.
+    """Fit a model to a labelled table and score it on rows that it was not trained on.
 
-    A forest is judged by its out-of-bag rows, a single network by a tenth that is held out.
+    A forest is scored on its out-of-bag rows, a single network on a tenth that is held out.
 
     Parameters
     ----------
@@ -220,30 +185,27 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
     """
     begin = time.perf_counter()
     model = _estimator(table, seed, settings)
-    several = table.several
-    judged: Judged | JudgedTargets | None = None
-    single = table.in_memory and settings.get("preset") in ("single", "paper")
-    if single and len(table.truth) >= LEAST_ROWS:
+    single = table.streamed is None and settings.get("preset") in ("single", "paper")
+    if single and table.n_rows >= MIN_ROWS:
         kept, held = _hold_out(table.truth, seed)
-        held_out = table.features.take(held), table.truth[held]
+        X, truth = table.features.take(held), table.truth[held]
         # The paper's protocol chooses nothing by held-out rows.
-        chooses = {"eval_set": held_out} if settings["preset"] == "single" else {}
-        model.fit(table.features.take(kept), table.truth[kept], **chooses)
-        judged = judge(model, *held_out, "held-out rows", held, several)
+        stopping = {"eval_set": (X, truth)} if settings["preset"] == "single" else {}
+        model.fit(table.features.take(kept), table.truth[kept], **stopping)
+        outputs = model_outputs(model, X)
+        scored: AnyScored | None = score_outputs(
+            model, outputs, truth, "held-out rows", held, table.targets
+        )
     else:
         model.fit(*table.fits_to)
-        judged = out_of_bag(model, table.truth, several)
-    return _fitted(model, table, judged, time.perf_counter() - begin)
+        scored = score_out_of_bag(model, table.truth, table.targets)
+    return _fitted(model, table, scored, time.perf_counter() - begin)
 
 
 def tune_table(
-    table: LabelledTable,
-    *,
-    seed: int = 0,
-    preset: str = "default",
-    **search: Any,
+    table: LabelledTable, *, seed: int = 0, preset: str = "default", **search: Any
 ) -> tuple[FittedFile, TuneResult]:
-    """Search the settings of a forest for a labelled table, and judge the best by out-of-bag rows.
+    """Search the settings of a forest for a labelled table; score the best on out-of-bag rows.
 
     Parameters
     ----------
@@ -252,46 +214,45 @@ def tune_table(
     Raises
     ------
     ValueError
-        If the preset is no forest, or :func:`nrs.tune` complains.
+        If the preset is not a forest, or :func:`nrs.tune` refuses an argument.
     """
     from nrs.tabular.tune.search import tune
 
     if preset not in FORESTS:
-        raise ValueError(f"the preset of a search must be among {FORESTS}, however: {preset!r}")
+        raise ValueError(f"preset must be one of {FORESTS} to be tuned; got {preset!r}")
     begin = time.perf_counter()
     model = _estimator(table, seed, {"preset": preset})
     found = tune(model, table.features, table.truth, **search)
     best = found.best_estimator_
-    judged = out_of_bag(best, table.truth, table.several)
-    fitted = _fitted(best, table, judged, time.perf_counter() - begin)
+    scored = score_out_of_bag(best, table.truth, table.targets)
+    fitted = _fitted(best, table, scored, time.perf_counter() - begin)
     best.about_ |= {"trials": len(found.trials_), "params": found.best_params_}
     return fitted, found
 
 
-def _estimator(table: LabelledTable, seed: int, settings: dict[str, Any]) -> Any:
+def _estimator(table: LabelledTable, seed: int, settings: dict[str, Any]) -> TableModel:
     kind = NRSClassifier if table.task == "classification" else NRSRegressor
     return kind(random_state=seed, categorical_features=table.categorical or None, **settings)
 
 
 def _fitted(
-    model: Any, table: LabelledTable, judged: Judged | JudgedTargets | None, seconds: float
+    model: TableModel, table: LabelledTable, scored: AnyScored | None, seconds: float
 ) -> FittedFile:
-    """Note beside a model what it was fitted to and how well."""
-    several = table.several
+    """Record in a model what it was fitted to and its scores."""
     model.about_ = {
-        "target": table.target if several is None else several.names,
+        "target": table.target if table.targets is None else table.targets.names,
         "task": table.task,
         "source": Path(table.source).name,
         "rows": table.n_rows,
-        "judged_by": None if judged is None else judged.source,
-        "scores": None if judged is None else judged.scores(),
+        "scored_on": None if scored is None else scored.source,
+        "scores": None if scored is None else scored.scores(),
         "seconds": round(seconds, 3),
     }
-    if several is not None:
-        model.about_["labels"] = several.labels
-        if isinstance(judged, JudgedTargets):
-            model.about_["scores_by_target"] = judged.scores_by_target()
-    return FittedFile(model, table, judged, seconds)
+    if table.targets is not None:
+        model.about_["labels"] = table.targets.labels
+    if isinstance(scored, ScoredTargets):
+        model.about_["scores_by_target"] = scored.scores_by_target()
+    return FittedFile(model, table, scored, seconds)
 
 
 def _hold_out(truth: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:

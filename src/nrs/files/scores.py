@@ -1,20 +1,20 @@
-"""Predictions beside the truth, for rows that the model did not learn from."""
+"""Predictions next to the truth, for rows that the model was not trained on, and their scores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nrs.tabular.targets import ClassTarget
+from nrs.tabular.predict_file import TableModel, TargetColumns
 
 if TYPE_CHECKING:
-    from nrs.files.targets import JudgedTargets, SeveralTargets
+    import pyarrow
 
 
 @dataclass(frozen=True)
-class Judged:
+class Scored:
     """What was predicted for rows whose truth is known.
 
     Attributes
@@ -32,7 +32,7 @@ class Judged:
     Examples
     --------
     >>> truth = np.array([1.0, 2.0])
-    >>> Judged("held-out rows", np.arange(2), truth, truth).scores()["mae"]
+    >>> Scored("held-out rows", np.arange(2), truth, truth).scores()["mae"]
     0.0
     """
 
@@ -47,27 +47,24 @@ class Judged:
         return len(self.truth)
 
     def scores(self) -> dict[str, float]:
-        """Accuracy and its kin for classes; R², RMSE and MAE for numbers."""
+        """Accuracy and related scores of classes; R², RMSE and MAE of numbers."""
         from sklearn import metrics
 
+        truth, predicted = self.truth, self.predicted
         if self.classes is None:
             return {
-                "r2": float(metrics.r2_score(self.truth, self.predicted)) if len(self) > 1 else 0.0,
-                "rmse": float(metrics.root_mean_squared_error(self.truth, self.predicted)),
-                "mae": float(metrics.mean_absolute_error(self.truth, self.predicted)),
+                "r2": float(metrics.r2_score(truth, predicted)) if len(self) > 1 else 0.0,
+                "rmse": float(metrics.root_mean_squared_error(truth, predicted)),
+                "mae": float(metrics.mean_absolute_error(truth, predicted)),
             }
-        found = {"accuracy": float((self.truth == self.predicted).mean())}
-        recalls = [
-            float((self.predicted[self.truth == label] == label).mean())
-            for label in np.unique(self.truth)
-        ]
-        found["balanced_accuracy"] = float(np.mean(recalls))
-        found["f1"] = float(
-            metrics.f1_score(self.truth, self.predicted, average="macro", zero_division=0)
-        )
-        return found | self._of_probabilities()
+        recalls = [(predicted[truth == label] == label).mean() for label in np.unique(truth)]
+        return {
+            "accuracy": float((truth == predicted).mean()),
+            "balanced_accuracy": float(np.mean(recalls)),
+            "f1": float(metrics.f1_score(truth, predicted, average="macro", zero_division=0)),
+        } | self._probability_scores()
 
-    def _of_probabilities(self) -> dict[str, float]:
+    def _probability_scores(self) -> dict[str, float]:
         from sklearn import metrics
 
         # A label that the model does not know has no probability.
@@ -89,51 +86,89 @@ class Judged:
         return found
 
 
-def scored(model: Any, X: Any) -> np.ndarray:
-    """What a model is judged by: probabilities of a classifier, numbers of a regressor."""
-    values: np.ndarray = model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)
-    return values
+@dataclass(frozen=True)
+class ScoredTargets:
+    """What was predicted for several targets: a :class:`Scored` for each, by name."""
+
+    source: str
+    rows: np.ndarray
+    parts: dict[str, Scored]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def right(self) -> np.ndarray:
+        """Whether each label was predicted correctly: (n, n_targets)."""
+        return np.column_stack([one.truth == one.predicted for one in self.parts.values()])
+
+    def scores(self) -> dict[str, float]:
+        """Means over the targets; for classes also the share of rows with all targets right."""
+        found = list(self.scores_by_target().values())
+        if "accuracy" not in found[0]:
+            # Errors in different units have no mean.
+            return {"r2": float(np.mean([one["r2"] for one in found]))}
+        shared = [name for name in found[0] if all(name in one for one in found)]
+        means = {name: float(np.mean([one[name] for one in found])) for name in shared}
+        return {"all_right": float(self.right.all(1).mean())} | means
+
+    def scores_by_target(self) -> dict[str, dict[str, float]]:
+        """The scores of each target, by name."""
+        return {name: one.scores() for name, one in self.parts.items()}
 
 
-def beside(
-    model: Any,
-    values: np.ndarray,
+AnyScored = Scored | ScoredTargets
+
+
+def model_outputs(model: TableModel, X: pyarrow.Table | np.ndarray) -> np.ndarray:
+    """What a model is scored by: the probabilities of a classifier, the numbers of a regressor."""
+    predict = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    return np.asarray(predict(X))
+
+
+def score_outputs(
+    model: TableModel,
+    outputs: np.ndarray,
     truth: np.ndarray,
     source: str,
     rows: np.ndarray,
-    several: SeveralTargets | None = None,
-) -> Judged | JudgedTargets:
-    """Set what :func:`scored` gave beside the truth.
+    targets: TargetColumns | None = None,
+) -> AnyScored:
+    """Compare the outputs of a model with the truth.
 
-    **Shape** values ``(n,)`` or ``(n, n_classes)``, truth ``(n,)``, rows ``(n,)`` their numbers in
-    the whole table; of several targets values and truth ``(n, n_targets)``.
+    **Shape** outputs ``(n,)`` or ``(n, n_classes)``, truth ``(n,)``, rows ``(n,)`` their numbers in
+    the whole table. With several targets outputs and truth are ``(n, n_targets)``.
+
+    Examples
+    --------
+    >>> truth, targets = np.array([[1.0, 5.0], [2.0, 7.0]]), TargetColumns(["a", "b"])
+    >>> found = score_outputs(None, truth, truth, "held-out rows", np.arange(2), targets)
+    >>> found.scores(), found.scores_by_target()["b"]["mae"]
+    ({'r2': 1.0}, 0.0)
     """
-    if several is not None:
-        return several.judged(values, truth, source, rows)
-    if not isinstance(model.target_, ClassTarget):
-        return Judged(source, rows, truth, values)
-    classes = model.classes_
-    return Judged(source, rows, truth, classes[values.argmax(1)], values, classes)
+    if targets is None:
+        classes = getattr(model, "classes_", None)
+        if classes is None:
+            return Scored(source, rows, truth, outputs)
+        return Scored(source, rows, truth, classes[outputs.argmax(1)], outputs, classes)
+    parts = {}
+    for place, name in enumerate(targets.names):
+        found, true = outputs[:, place], targets.decode(place, truth[:, place])
+        if targets.labels is None:
+            parts[name] = Scored(source, rows, true, found)
+            continue
+        chances, classes = np.column_stack([1 - found, found]), np.asarray(targets.labels[place])
+        labels = targets.decode(place, found > 0.5)
+        parts[name] = Scored(source, rows, true, labels, chances, classes)
+    return ScoredTargets(source, rows, parts)
 
 
-def judge(
-    model: Any,
-    X: Any,
-    truth: np.ndarray,
-    source: str,
-    rows: np.ndarray,
-    several: SeveralTargets | None = None,
-) -> Judged | JudgedTargets:
-    """Predict rows whose truth is known; shapes as in :func:`beside`."""
-    return beside(model, scored(model, X), truth, source, rows, several)
-
-
-def out_of_bag(
-    model: Any, truth: np.ndarray, several: SeveralTargets | None = None
-) -> Judged | JudgedTargets | None:
-    """What a just fitted forest predicted for every training row by members that never saw it."""
+def score_out_of_bag(
+    model: TableModel, truth: np.ndarray, targets: TargetColumns | None = None
+) -> AnyScored | None:
+    """Score a forest on its training rows, each by members not trained on it; else None."""
     for name in ("oob_decision_function_", "oob_prediction_"):
         if hasattr(model, name):
             rows = np.arange(len(truth))
-            return beside(model, getattr(model, name), truth, "out-of-bag", rows, several)
+            return score_outputs(model, getattr(model, name), truth, "out-of-bag", rows, targets)
     return None

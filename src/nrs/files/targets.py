@@ -1,255 +1,213 @@
-"""Several columns of a table predicted by one model: numbers, or yes and no."""
+"""The target columns of a table: their task, and their values as a model takes them."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from nrs.files.schema import Task, guess_task, one_value, target_values
-from nrs.files.scores import Judged
-from nrs.tabular.targets import ClassTarget, RegressionTarget
+from nrs.tabular.encode.columns import PLURAL
+from nrs.tabular.encode.table import read_table
+from nrs.tabular.predict_file import TargetColumns
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Task = Literal["classification", "regression"]
+# Integers of at most so many distinct values are taken as classes.
+MAX_CLASSES = 20
+MAX_CLASSES_SHOWN = 6
 
 
 @dataclass(frozen=True)
-class SeveralTargets:
-    """The columns that one model predicts.
+class TargetSummary:
+    """What is known of the values of one target column.
 
     Attributes
     ----------
-    names : list of str
-    labels : list of [label, label], or None
-        The two values of each column, sorted; None for numbers.
+    name, kind : str
+    labels, counts : ndarray (n_values,), or None
+        Its distinct values, sorted, and the rows of each; None if there are too many to count.
+    limits : (float, float)
+        Least and greatest number.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> target = TargetSummary.of(pyarrow.table({"left": ["yes", "no", "no"]}), "left")
+    >>> target.choose_task("auto")
+    ('classification', 'inferred: categorical values')
+    >>> target.describe("classification")
+    '2 classes: no (2), yes (1)'
+    """
+
+    name: str
+    kind: str
+    labels: np.ndarray | None
+    counts: np.ndarray | None
+    limits: tuple[float, float] = (0.0, 1.0)
+
+    @classmethod
+    def of(cls, table: pyarrow.Table, name: str) -> TargetSummary:
+        """Read a column without missing values; dates raise ValueError."""
+        read = read_table(table.select([name])).column(0)
+        if read.kind in ("date", "duration"):
+            raise ValueError(
+                f"The target must hold numbers or classes; {name!r} holds {PLURAL[read.kind]}. "
+                "Convert it to a number, such as days."
+            )
+        labels, counts = np.unique(read.values, return_counts=True)
+        limits = float(labels[0]), float(labels[-1])
+        if read.kind == "category":
+            labels = np.asarray(read.levels, dtype=str)[labels]
+        elif not _fractions(labels).any():
+            labels = labels.astype(bool if read.kind == "boolean" else np.int64)
+        return cls(name, read.kind, labels, counts, limits)
+
+    def choose_task(self, task: str) -> tuple[Task, str]:
+        """The task, and where it comes from.
+
+        Text, booleans and integers of few distinct values are classes; other numbers are numbers.
+        Raises ValueError for an unknown task, or if all values are the same.
+        """
+        check_task(task)
+        self.check_values()
+        if task != "auto":
+            return cast(Task, task), "as requested"
+        if self.kind != "number":
+            values = "boolean" if self.kind == "boolean" else "categorical"
+            return "classification", f"inferred: {values} values"
+        if self.labels is None:
+            return "regression", "inferred: very many distinct numbers"
+        n = len(self.labels)
+        if n <= MAX_CLASSES and not _fractions(self.labels).any():
+            return "classification", f"inferred: {n} distinct integer values"
+        return "regression", f"inferred: {n:,} distinct numbers"
+
+    def check_values(self) -> None:
+        """Raise ValueError if the target is the same in all rows."""
+        if self.labels is not None and len(self.labels) < 2:
+            raise ValueError(
+                f"Target {self.name!r} needs at least two distinct values; all rows have "
+                f"{self.labels.tolist()[0]!r}. Choose another target."
+            )
+
+    def describe(self, task: Task) -> str:
+        """Its values in a few words."""
+        if task == "regression" or self.labels is None or self.counts is None:
+            return f"from {self.limits[0]:g} to {self.limits[1]:g}"
+        pairs = list(zip(self.labels.tolist(), self.counts.tolist(), strict=True))
+        shown = ", ".join(f"{label} ({count:,})" for label, count in pairs[:MAX_CLASSES_SHOWN])
+        return f"{len(pairs)} classes: {shown}{', …' if len(pairs) > MAX_CLASSES_SHOWN else ''}"
+
+
+def check_task(task: str) -> None:
+    """Raise ValueError for an unknown task."""
+    if task not in ("auto", "classification", "regression"):
+        raise ValueError(f"task must be auto, classification or regression; got {task!r}")
+
+
+def join_targets(found: Sequence[TargetSummary], task: str) -> tuple[TargetColumns, Task, str]:
+    """How one model predicts several columns, the task, and where the task comes from.
+
+    Columns of two values each are classes; otherwise they must hold numbers. Raises ValueError if
+    the task is unknown, a column has only one value, or one model cannot predict them all.
+    """
+    check_task(task)
+    for one in found:
+        one.check_values()
+    why = "inferred: {}" if task == "auto" else "as requested"
+    names = [one.name for one in found]
+    labels = [[] if one.labels is None else one.labels.tolist() for one in found]
+    many = next((place for place, values in enumerate(labels) if len(values) > 2), None)
+    text = next((one.name for one in found if one.kind == "category"), None)
+    if task == "regression" or (task == "auto" and text is None and many is not None):
+        if text is not None:
+            raise _not_numeric(text, "category")
+        return TargetColumns(names), "regression", why.format("all numeric")
+    if many is not None:
+        values = labels[many]
+        shown = ", ".join(map(repr, values[:4])) + (", …" if len(values) > 4 else "")
+        raise ValueError(
+            f"Several classification targets must have two values each; {names[many]!r} has "
+            f"{len(values)}: {shown}. Fit a separate model to it."
+        )
+    return TargetColumns(names, labels), "classification", why.format("two values each")
+
+
+def target_values(
+    table: pyarrow.Table, name: str, task: Task, *, as_text: bool = False
+) -> np.ndarray:
+    """A target as an array: text, booleans or integers, or floats for a regression.
+
+    With `as_text` all labels are text, for a model whose classes are. Raises ValueError if the
+    values do not suit the task.
+    """
+    read = read_table(table.select([name])).column(0)
+    if task == "regression":
+        if read.kind not in ("number", "boolean"):
+            raise _not_numeric(name, read.kind)
+        return np.asarray(read.values, dtype=np.float64)
+    if read.kind == "category":
+        return np.asarray(read.levels, dtype=str)[read.values]
+    wrong = _fractions(read.values)
+    if wrong.any():
+        raise ValueError(
+            f"Classification needs a target of few distinct values; {name!r} holds fractions such "
+            f"as {read.values[wrong][0]:g}. Use task='regression'."
+        )
+    labels = read.values.astype(bool if read.kind == "boolean" else np.int64)
+    return labels.astype(str) if as_text else labels
+
+
+def encode_targets(table: pyarrow.Table, targets: TargetColumns) -> np.ndarray:
+    """Several targets as a model takes them: (n_rows, n_targets), numbers or 0 and 1.
+
+    Raises ValueError if a column holds other values than in the fit.
 
     Examples
     --------
     >>> import pyarrow
     >>> table = pyarrow.table({"ill": ["yes", "no"], "old": [False, True]})
-    >>> targets, why = SeveralTargets.of(table, ["ill", "old"])
-    >>> targets.task, targets.labels
-    ('classification', [['no', 'yes'], [False, True]])
-    >>> targets.encode(table)
+    >>> encode_targets(table, TargetColumns(["ill", "old"], [["no", "yes"], [False, True]]))
     array([[1, 0],
            [0, 1]])
     """
-
-    names: list[str]
-    labels: list[list[Any]] | None = None
-
-    @property
-    def task(self) -> Task:
-        return "regression" if self.labels is None else "classification"
-
-    @classmethod
-    def of(cls, table: Any, names: Sequence[str], task: str = "auto") -> tuple[SeveralTargets, str]:
-        """Read from a ``pyarrow.Table`` what the columns hold, and say why.
-
-        Columns of two values each are classes; else they must hold numbers.
-
-        Raises
-        ------
-        ValueError
-            If a column has one value only, or the columns cannot be predicted by one model.
-        """
-        guesses = {name: guess_task(table.column(name))[0] for name in names}
-        values = {name: np.unique(target_values(table.column(name), guesses[name]))
-                  for name in names}  # fmt: skip
-        for name, found in values.items():
-            if len(found) < 2:
-                raise one_value(name, found[0].item())
-        many = [name for name in names if len(values[name]) > 2]
-        texts = [name for name in names if values[name].dtype.kind not in "biuf"]
-        if task == "classification" or (task == "auto" and (texts or not many)):
-            if many:
-                raise _too_many(many[0], values[many[0]])
-            return cls(list(names), [values[name].tolist() for name in names]), "two values each"
-        if texts:
+    if targets.labels is None:
+        return np.column_stack([target_values(table, name, "regression") for name in targets.names])
+    columns = []
+    for name, labels in zip(targets.names, targets.labels, strict=True):
+        # A file with types of its own may hold numbers where the model knows text.
+        as_text = isinstance(labels[0], str)
+        truth = target_values(table, name, "classification", as_text=as_text)
+        other = ~np.isin(truth, labels)
+        if other.any():
             raise ValueError(
-                f"regression needs targets of numbers, however: {texts[0]!r} holds text; "
-                "use --task classification"
+                f"{name!r} must hold {labels[0]!r} or {labels[1]!r}, as in the fit; found "
+                f"{truth[other].tolist()[0]!r}. Check the file."
             )
-        return cls(list(names)), "all hold numbers"
-
-    @classmethod
-    def of_model(cls, model: Any, names: Sequence[str] | None = None) -> SeveralTargets | None:
-        """Those of a fitted model; None if it has one target.
-
-        Parameters
-        ----------
-        model : a fitted estimator
-        names : sequence of str, optional
-            What the columns are called; as in ``nrs fit`` if None, numbers if that is not known.
-
-        Raises
-        ------
-        ValueError
-            If there are more or fewer names than targets.
-        """
-        target = model.target_
-        if isinstance(target, ClassTarget) or getattr(target, "single", False):
-            return None
-        n = target.n_outputs
-        about = model.about_ or {}
-        if names is None:
-            names = about.get("target") or [str(place) for place in range(n)]
-        if len(names) != n:
-            names = target_names(names)
-        if len(names) != n:
-            raise ValueError(
-                f"the model predicts {n} targets, however: {len(names)} named; name as many"
-            )
-        if isinstance(target, RegressionTarget):
-            return cls(list(names))
-        return cls(list(names), about.get("labels") or [[0, 1] for _ in names])
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """What the columns hold, by name, in the words of a table's reader."""
-        if self.labels is None:
-            return dict.fromkeys(self.names, "number")
-        words = {bool: "boolean", str: "category"}
-        firsts = [words.get(type(labels[0]), "number") for labels in self.labels]
-        return dict(zip(self.names, firsts, strict=True))
-
-    def encode(self, table: Any) -> np.ndarray:
-        """The columns of a table as a model takes them: (n_rows, n_targets), numbers or 0 and 1.
-
-        Raises
-        ------
-        ValueError
-            If a column holds other values than in the fit.
-        """
-        columns = []
-        for place, name in enumerate(self.names):
-            if self.labels is None:
-                columns.append(target_values(table.column(name), "regression"))
-                continue
-            truth, labels = target_values(table.column(name), "classification"), self.labels[place]
-            if isinstance(labels[0], str):
-                # A file with types of its own may hold numbers where the model knows text.
-                truth = truth.astype(str)
-            other = ~np.isin(truth, labels)
-            if other.any():
-                raise ValueError(
-                    f"{name!r} must hold {labels[0]!r} or {labels[1]!r} as in the fit, however: "
-                    f"it holds {truth[other][0].item()!r}; check the file"
-                )
-            columns.append((truth == labels[1]).astype(np.int64))
-        return np.column_stack(columns)
-
-    def predicted(
-        self, values: np.ndarray, word: str = "prediction", *, chances: bool = False
-    ) -> dict[str, np.ndarray]:
-        """A column for each target of what a model said of it, (n_rows, n_targets).
-
-        Parameters
-        ----------
-        values : ndarray (n_rows, n_targets)
-            Numbers, 0 and 1, or probabilities.
-        word : str
-            What the columns' names begin with.
-        chances : bool
-            Whether the values are probabilities of the second labels.
-        """
-        found = {}
-        for place, name in enumerate(self.names):
-            if not chances:
-                found[f"{word}_{name}"] = self.decode(place, values[:, place])
-                continue
-            label = self.labels[place][1] if self.labels else 1
-            # Of true and 1 the label says no more than the name.
-            found[f"{word}_{name}" + ("" if label == 1 else f"_{label}")] = values[:, place]
-        return found
-
-    def decode(self, place: int, values: np.ndarray) -> np.ndarray:
-        """Predictions of one target, (n_rows,), in the words of its column."""
-        if self.labels is None:
-            return values
-        return np.asarray(self.labels[place])[values.astype(np.int64)]
-
-    def judged(
-        self, predicted: np.ndarray, truth: np.ndarray, source: str, rows: np.ndarray
-    ) -> JudgedTargets:
-        """Set predictions beside the truth.
-
-        **Shape** predicted ``(n, n_targets)``, numbers or probabilities of each second label;
-        truth ``(n, n_targets)`` as :meth:`encode` gives it.
-        """
-        parts = {}
-        for place, name in enumerate(self.names):
-            found, true = predicted[:, place], self.decode(place, truth[:, place])
-            if self.labels is None:
-                parts[name] = Judged(source, rows, true, found)
-                continue
-            chances, classes = np.column_stack([1 - found, found]), np.asarray(self.labels[place])
-            labels = self.decode(place, found > 0.5)
-            parts[name] = Judged(source, rows, true, labels, chances, classes)
-        return JudgedTargets(parts)
+        columns.append((truth == labels[1]).astype(np.int64))
+    return np.column_stack(columns)
 
 
-@dataclass(frozen=True)
-class JudgedTargets:
-    """What was predicted of several targets: a :class:`nrs.files.scores.Judged` for each.
-
-    Examples
-    --------
-    >>> truth = np.array([[1.0, 5.0], [2.0, 7.0]])
-    >>> judged = SeveralTargets(["a", "b"]).judged(truth, truth, "held-out rows", np.arange(2))
-    >>> judged.scores(), judged.scores_by_target()["b"]["mae"]
-    ({'r2': 1.0}, 0.0)
-    """
-
-    parts: dict[str, Judged]
-
-    def __len__(self) -> int:
-        return len(self._first)
-
-    @property
-    def _first(self) -> Judged:
-        return next(iter(self.parts.values()))
-
-    @property
-    def source(self) -> str:
-        return self._first.source
-
-    @property
-    def rows(self) -> np.ndarray:
-        return self._first.rows
-
-    @property
-    def right(self) -> np.ndarray:
-        """Of classes, whether each was predicted: (n, n_targets)."""
-        return np.column_stack([one.truth == one.predicted for one in self.parts.values()])
-
-    def scores(self) -> dict[str, float]:
-        """Means over the targets; of classes also how often all of a row were right."""
-        found = list(self.scores_by_target().values())
-        if self._first.classes is None:
-            # Errors in different units have no mean.
-            return {"r2": float(np.mean([one["r2"] for one in found]))}
-        shared = [name for name in found[0] if all(name in one for one in found)]
-        means = {name: float(np.mean([one[name] for one in found])) for name in shared}
-        return {"all_right": float(self.right.all(1).mean())} | means
-
-    def scores_by_target(self) -> dict[str, dict[str, float]]:
-        """The scores of each target, by name."""
-        return {name: one.scores() for name, one in self.parts.items()}
-
-
-def labelled_rows(table: Any, targets: Sequence[str]) -> Any:
-    """Whether a row has a value of every target: a pyarrow array of booleans."""
+def labelled_rows(table: pyarrow.Table, targets: Sequence[str]) -> tuple[pyarrow.Table, np.ndarray]:
+    """The rows with a value in every target column, and their numbers."""
     import pyarrow.compute as pc
 
     # A file with types of its own may hold NaN where a value is missing.
     masks = [pc.is_null(table.column(name), nan_is_null=True) for name in targets]
-    return pc.invert(functools.reduce(pc.or_, masks))
+    labelled = pc.invert(functools.reduce(pc.or_, masks))
+    rows = np.flatnonzero(labelled.to_numpy(zero_copy_only=False))
+    return (table.filter(labelled) if len(rows) < table.num_rows else table), rows
 
 
-def target_names(asked: str | Sequence[str], names: Sequence[str] = ()) -> list[str]:
-    """The columns that ``--target`` means among those of a table.
+def target_names(given: str | Sequence[str], names: Sequence[str] = ()) -> list[str]:
+    """Split comma-separated targets, unless a column of the table is called that.
+
+    Raises ValueError if a column is repeated, or none is named.
 
     Examples
     --------
@@ -257,27 +215,27 @@ def target_names(asked: str | Sequence[str], names: Sequence[str] = ()) -> list[
     ['price', 'rent']
     >>> target_names("price,net", ["price,net", "rooms"])
     ['price,net']
-
-    Raises
-    ------
-    ValueError
-        If a column comes twice, or none is named.
     """
     found: list[str] = []
-    for text in [asked] if isinstance(asked, str) else asked:
-        # A column's own name may hold commas.
-        apart = [text] if text in names else [name.strip() for name in text.split(",")]
-        found += [name for name in apart if name]
-    twice = [name for name in found if found.count(name) > 1]
-    if twice or not found:
-        came = f"{twice[0]!r} comes twice" if twice else "none is named"
-        raise ValueError(f"--target must name each column once, however: {came}; name others")
+    for text in [given] if isinstance(given, str) else given:
+        parts = [text] if text in names else [name.strip() for name in text.split(",")]
+        found += [name for name in parts if name]
+    if not found:
+        raise ValueError("target must name at least one column; got none")
+    for name in found:
+        if found.count(name) > 1:
+            raise ValueError(f"target must name each column once; {name!r} is repeated")
     return found
 
 
-def _too_many(name: str, values: np.ndarray) -> ValueError:
-    shown = ", ".join(repr(value) for value in values[:4].tolist())
+def _not_numeric(name: str, kind: str) -> ValueError:
     return ValueError(
-        f"classes of several targets must have two values each, however: {name!r} has "
-        f"{len(values)}: {shown}{', …' if len(values) > 4 else ''}; fit a model for it alone"
+        f"Regression needs a numeric target; {name!r} holds {PLURAL[kind]}. "
+        "Use task='classification'."
     )
+
+
+def _fractions(values: np.ndarray) -> np.ndarray:
+    # 1e300 is too large for an integer.
+    with np.errstate(invalid="ignore"):
+        return np.asarray(values.astype(np.int64) != values)

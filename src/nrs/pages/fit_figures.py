@@ -11,7 +11,7 @@ from nrs.pages.series import COLOURS
 
 # Points of a curve, and of a cloud of points: more only make the page larger.
 _CURVE, _CLOUD = 200, 2000
-_MOST_CLASSES = 12
+_MAX_CLASSES = 12
 _MARGIN = {"l": 50, "r": 12, "t": 58, "b": 44}
 
 
@@ -76,17 +76,17 @@ def score_curve(history: Any) -> dict[str, Any] | None:
     )
 
 
-def confusion(judged: Any) -> dict[str, Any]:
+def confusion(scored: Any) -> dict[str, Any]:
     """How often each class was taken for each; the most frequent classes where there are many."""
-    labels, counts = np.unique(judged.truth, return_counts=True)
-    labels = np.sort(labels[np.argsort(-counts)[: 2 * _MOST_CLASSES]])
+    labels, counts = np.unique(scored.truth, return_counts=True)
+    labels = np.sort(labels[np.argsort(-counts)[: 2 * _MAX_CLASSES]])
     table = np.array(
-        [[int(((judged.truth == a) & (judged.predicted == b)).sum()) for b in labels]
+        [[int(((scored.truth == a) & (scored.predicted == b)).sum()) for b in labels]
          for a in labels]
     )  # fmt: skip
     shares = table / np.maximum(table.sum(1, keepdims=True), 1)
     names = [_text(label) for label in labels.tolist()]
-    few = len(labels) <= _MOST_CLASSES
+    few = len(labels) <= _MAX_CLASSES
     data = {
         "type": "heatmap", "x": names, "y": names, "z": _numbers(shares),
         "text": [[f"{n:,}" for n in row] for row in table.tolist()],
@@ -102,15 +102,15 @@ def confusion(judged: Any) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def roc_and_precision(judged: Any) -> list[dict[str, Any]]:
+def roc_and_precision(scored: Any) -> list[dict[str, Any]]:
     """ROC and precision–recall curves: of the second of two classes, else of each."""
     from sklearn import metrics
 
     roc, precision = [], []
-    classes = judged.classes
-    shown = [1] if len(classes) == 2 else range(min(len(classes), _MOST_CLASSES))
+    classes = scored.classes
+    shown = [1] if len(classes) == 2 else range(min(len(classes), _MAX_CLASSES))
     for place in shown:
-        truth, chance = judged.truth == classes[place], judged.probabilities[:, place]
+        truth, chance = scored.truth == classes[place], scored.probabilities[:, place]
         if not 0 < truth.sum() < len(truth):
             continue
         wrong, right, _ = metrics.roc_curve(truth, chance)
@@ -128,12 +128,12 @@ def roc_and_precision(judged: Any) -> list[dict[str, Any]]:
     ]
 
 
-def calibration(judged: Any) -> dict[str, Any]:
+def calibration(scored: Any) -> dict[str, Any]:
     """How often a prediction of some confidence was right, in ten bins."""
-    confidence = judged.probabilities.max(1)
-    right = judged.truth == judged.predicted
-    if len(judged.classes) == 2:
-        confidence, right = judged.probabilities[:, 1], judged.truth == judged.classes[1]
+    confidence = scored.probabilities.max(1)
+    right = scored.truth == scored.predicted
+    if len(scored.classes) == 2:
+        confidence, right = scored.probabilities[:, 1], scored.truth == scored.classes[1]
     bins = np.minimum((confidence * 10).astype(int), 9)
     points = [
         (confidence[bins == b].mean(), right[bins == b].mean(), int((bins == b).sum()))
@@ -150,24 +150,24 @@ def calibration(judged: Any) -> dict[str, Any]:
     }  # fmt: skip
     ideal = _line("ideal", [0, 1], [0, 1], COLOURS[6], line={"dash": "dot", "width": 1})
     unit = {"range": [-0.04, 1.04]}
-    of = f" of {_text(judged.classes[1])}" if len(judged.classes) == 2 else ""
+    of = f" of {_text(scored.classes[1])}" if len(scored.classes) == 2 else ""
     return _panel(
         "Calibration", [ideal, data], f"predicted probability{of}", "observed share",
         xaxis=unit, yaxis=unit, showlegend=False,
     )  # fmt: skip
 
 
-def residuals(judged: Any) -> list[dict[str, Any]]:
+def residuals(scored: Any) -> list[dict[str, Any]]:
     """Predicted beside true numbers, and the distribution of the errors."""
-    some = np.linspace(0, len(judged) - 1, min(_CLOUD, len(judged))).astype(int)
-    truth, predicted = judged.truth[some], judged.predicted[some]
+    some = np.linspace(0, len(scored) - 1, min(_CLOUD, len(scored))).astype(int)
+    truth, predicted = scored.truth[some], scored.predicted[some]
     ends = [float(min(truth.min(), predicted.min())), float(max(truth.max(), predicted.max()))]
     cloud = {
         "type": "scatter", "mode": "markers", "x": _numbers(truth), "y": _numbers(predicted),
         "marker": {"color": COLOURS[0], "size": 5, "opacity": 0.5}, "name": "rows",
     }  # fmt: skip
     ideal = _line("ideal", ends, ends, COLOURS[6], line={"dash": "dot", "width": 1})
-    errors = judged.predicted - judged.truth
+    errors = scored.predicted - scored.truth
     counts, edges = np.histogram(errors, bins=40)
     bars = _bars((edges[1:] + edges[:-1]) / 2, counts, COLOURS[1])
     return [

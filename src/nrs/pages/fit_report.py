@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrs._version import __version__
+from nrs.files.scores import Scored, ScoredTargets
 from nrs.pages import fit_figures
 from nrs.pages.document import draw_document, draw_plots
 from nrs.pages.html import Html, tag
@@ -15,12 +16,10 @@ from nrs.pages.wrong_rows import draw_wrong_rows
 
 if TYPE_CHECKING:
     from nrs.files.fit import FittedFile, LabelledTable
-    from nrs.files.scores import Judged
-    from nrs.files.targets import JudgedTargets
 
 N_TREES = 6
 # Rows that trees are shown with, and targets that have figures of their own.
-MOST_ROWS, MOST_TARGETS = 20_000, 6
+MAX_ROWS, MAX_TARGETS = 20_000, 6
 _WORDS = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
@@ -46,16 +45,16 @@ def draw_fit_report(fitted: FittedFile) -> Html:
     ImportError
         Without plotly; the extra ``plots`` installs it.
     """
-    model, table, judged = fitted.model, fitted.table, fitted.judged
-    some = np.linspace(0, len(table.truth) - 1, min(MOST_ROWS, len(table.truth))).astype(int)
+    model, table, scored = fitted.model, fitted.table, fitted.scored
+    some = np.linspace(0, len(table.truth) - 1, min(MAX_ROWS, len(table.truth))).astype(int)
     main = tag(
         "main",
         _summary(fitted),
         _curves(model.history_),
-        Html("") if judged is None else _judged(judged),
+        Html("") if scored is None else _scores(scored),
         _importance(model),
         _trees(model, table.features.take(some), _shown_truth(table, some), N_TREES),
-        Html("") if judged is None else draw_wrong_rows(fitted, _names(model)),
+        Html("") if scored is None else draw_wrong_rows(fitted, _names(model)),
         _settings(model),
     )
     what = f"{table.task.capitalize()} of {table.n_rows:,} rows of {table.source}"
@@ -83,33 +82,32 @@ def draw_explanation(model: Any, name: str, n_trees: int, rows: Any = None) -> H
 def _shown_truth(table: LabelledTable, some: np.ndarray) -> dict[str, np.ndarray]:
     """Labels or numbers of some rows, by target."""
     truth = table.truth[some]
-    if table.several is None:
+    if table.targets is None:
         return {table.target: truth}
-    names = enumerate(table.several.names)
-    return {name: table.several.decode(place, truth[:, place]) for place, name in names}
+    names = enumerate(table.targets.names)
+    return {name: table.targets.decode(place, truth[:, place]) for place, name in names}
 
 
 def _summary(fitted: FittedFile) -> Html:
-    table, judged = fitted.table, fitted.judged
+    table, scored = fitted.table, fitted.scored
     parts = []
-    if judged is None:
-        lead = "There were too few rows to judge the model by."
+    if scored is None:
+        lead = "There were too few rows to score the model."
     else:
-        by = "out-of-bag rows" if judged.source == "out-of-bag" else judged.source
-        lead = f"Measured on {len(judged):,} {by}, which the predicting members did not learn from."
-        if table.several is not None:
-            lead += f" Means over the {len(table.several.names)} targets:"
+        by = "out-of-bag rows" if scored.source == "out-of-bag" else scored.source
+        lead = f"Measured on {len(scored):,} {by}, which the predicting members did not learn from."
+        if table.targets is not None:
+            lead += f" Means over the {len(table.targets.names)} targets:"
         tiles = [
             tag("li", tag("strong", _shown(name, value)), tag("span", _WORDS[name]), class_="tile")
-            for name, value in judged.scores().items()
+            for name, value in scored.scores().items()
         ]
         parts.append(tag("ul", *tiles, class_="tiles"))
-        if table.several is not None:
-            parts.append(_scores_by_target(judged.scores_by_target()))  # type: ignore[union-attr]
+        if isinstance(scored, ScoredTargets):
+            parts.append(_scores_by_target(scored.scores_by_target()))
     facts = (
         f"Fitted in {fitted.seconds:.1f} s to {len(table.columns)} columns. "
-        f"The task was {'' if table.why == 'as asked' else 'guessed'}"
-        f"{table.why.removeprefix('guessed')}."
+        f"The task was {table.why}."
     )
     return tag("section", tag("p", lead, class_="lead"), *parts, tag("p", facts), id="summary")
 
@@ -142,31 +140,31 @@ def _curves(history: Any) -> Html:
     return tag("section", tag("h2", "How it learned"), drawn, id="learning")
 
 
-def _judged(judged: Judged | JudgedTargets) -> Html:
+def _scores(scored: Scored | ScoredTargets) -> Html:
     # One target, or a figure for each under its name.
-    parts = getattr(judged, "parts", {"": judged})
+    parts = scored.parts if isinstance(scored, ScoredTargets) else {"": scored}
     drawn = []
-    for place, (name, one) in enumerate(list(parts.items())[:MOST_TARGETS]):
-        anchor = f"judged-{place}" if name else "judged"
+    for place, (name, one) in enumerate(list(parts.items())[:MAX_TARGETS]):
+        anchor = f"scores-{place}" if name else "scores"
         drawn += [tag("h3", name)] if name else []
-        drawn.append(_judged_target(anchor, one))
-    if len(parts) > MOST_TARGETS:
-        drawn.append(tag("p", f"The first {MOST_TARGETS} of {len(parts)} targets are drawn."))
-    return tag("section", tag("h2", "How good it is"), *drawn, id="judged")
+        drawn.append(_score_figures(anchor, one))
+    if len(parts) > MAX_TARGETS:
+        drawn.append(tag("p", f"The first {MAX_TARGETS} of {len(parts)} targets are drawn."))
+    return tag("section", tag("h2", "How good it is"), *drawn, id="scores")
 
 
-def _judged_target(anchor: str, judged: Judged) -> Html:
-    if judged.classes is None:
-        panels = fit_figures.residuals(judged)
+def _score_figures(anchor: str, scored: Scored) -> Html:
+    if scored.classes is None:
+        panels = fit_figures.residuals(scored)
         words = "Residuals"
     else:
         panels = [
-            fit_figures.confusion(judged),
-            *fit_figures.roc_and_precision(judged),
-            fit_figures.calibration(judged),
+            fit_figures.confusion(scored),
+            *fit_figures.roc_and_precision(scored),
+            fit_figures.calibration(scored),
         ]
         words = "Confusion matrix, ROC, precision and recall, calibration"
-    caption = f"All from {judged.source} predictions. Dotted: guessing, or the ideal."
+    caption = f"All from {scored.source} predictions. Dotted: guessing, or the ideal."
     return draw_plots(anchor, panels, words, caption)
 
 

@@ -17,7 +17,7 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 _CROWDED = 20
 # Groups this much further apart than they are wide would each be a flat line on one scale.
 _APART = 3
-_MOST_PANELS = 12
+_MAX_PANELS = 12
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _numbers(rows: Iterable[Any]) -> dict[Any, float] | None:
 
 def _are_apart(groups: list[list[float]]) -> bool:
     groups = [group for group in groups if group]
-    if not 1 < len(groups) <= _MOST_PANELS:
+    if not 1 < len(groups) <= _MAX_PANELS:
         return False
     widest = max(max(group) - min(group) for group in groups)
     whole = max(map(max, groups)) - min(map(min, groups))

@@ -10,8 +10,8 @@ from nrs.pages.document import draw_plots
 from nrs.pages.fit_figures import colour, sums
 from nrs.pages.html import Html, tag
 
-_MOST_TERMS = 6
-_MOST_CLASSES = 6
+_MAX_TERMS = 6
+_MAX_CLASSES = 6
 
 # Name, colour and mask of some rows.
 Group = tuple[str, str, np.ndarray]
@@ -60,9 +60,9 @@ def _groups(truths: dict[str, np.ndarray], is_class: bool, n_rows: int) -> list[
     (truth,) = truths.values()
     if is_class:
         labels, counts = np.unique(truth, return_counts=True)
-        most = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CLASSES])
+        most = np.sort(np.argsort(-counts, kind="stable")[:_MAX_CLASSES])
         groups = [(str(labels[k]), colour(k), truth == labels[k]) for k in most.tolist()]
-        if len(labels) > _MOST_CLASSES:
+        if len(labels) > _MAX_CLASSES:
             groups.append(("others", "#8A8F98", ~np.isin(truth, labels[most])))
         return groups
     low, high = np.quantile(truth, [1 / 3, 2 / 3])
@@ -82,8 +82,8 @@ def _draw_tree(
 ) -> Html:
     order = sorted(range(len(tree.inputs)), key=lambda k: -abs(tree.weights[k]))
     largest = max((abs(weight) for weight in tree.weights), default=1.0) or 1.0
-    terms = [_term(tree.inputs[k], tree.weights[k], largest) for k in order[:_MOST_TERMS]]
-    more = len(order) - _MOST_TERMS
+    terms = [_term(tree.inputs[k], tree.weights[k], largest) for k in order[:_MAX_TERMS]]
+    more = len(order) - _MAX_TERMS
     if more > 0:
         terms.append(tag("div", f"and {more} smaller terms", class_="quiet"))
     question = tag("p", f"Is the sum at least {tree.threshold:.3g}?")

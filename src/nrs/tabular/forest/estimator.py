@@ -112,23 +112,23 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
         ----------
         source : :class:`nrs.Table`, or path of a table file, a folder or a pattern of its parts
         output : path
-            ``.parquet``, ``.arrow``, ``.csv`` or ``.jsonl``; there whole or not at all.
+            ``.parquet``, ``.arrow``, ``.csv`` or ``.jsonl``; written whole or not at all.
         probabilities : bool, default=False
-            The probability of each class too.
+            Also write the probability of each class.
         interval : float, optional
-            Of a number, the interval that holds it this often too, such as 0.9.
+            Also write the interval that contains the number with this probability, such as 0.9.
         keep : sequence of str
-            Columns to hand through, such as an identifier.
+            Input columns to copy to the output unchanged, such as an ID.
 
         Returns
         -------
         int
             Rows written.
         """
-        from nrs.files.predict import write_predictions
+        from nrs.tabular.predict_file import write_predictions
 
         options = {"probabilities": probabilities, "interval": interval, "keep": list(keep)}
-        return write_predictions(self, source, output, **options)
+        return write_predictions(cast("TableModel", self), source, output, **options)
 
     def to_torch(self, *, preprocessing: bool = False) -> TableModule:
         """Copy the model as a plain module, with every normalisation folded.

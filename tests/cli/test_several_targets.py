@@ -42,13 +42,13 @@ def ward(tmp_path_factory, run):
     return folder, said
 
 
-def test_fit_tells_of_each_target(ward):
+def test_fit_prints_each_target(ward):
     folder, said = ward
     assert "2 columns and 2 targets" in said["labels"]
-    assert "2 targets: classification (guessed: two values each)" in said["labels"]
+    assert "2 targets: classification (inferred: two values each)" in said["labels"]
     assert "  ill: 2 classes: no (" in said["labels"]
     assert "out-of-bag, mean of 2 targets: all right 0." in said["labels"]
-    assert "2 targets: regression (guessed: all hold numbers)" in said["numbers"]
+    assert "2 targets: regression (inferred: all numeric)" in said["numbers"]
     assert "  cost, net  R² 0." in said["numbers"]
     page = (folder / "labels.html").read_text("utf-8")
     for words in ("Predicting ill, alone", "<h3>ill</h3>", "<h3>alone</h3>", "alone, predicted",
@@ -59,7 +59,7 @@ def test_fit_tells_of_each_target(ward):
         assert words in page
 
 
-def test_predict_writes_a_column_a_target(ward, run, tmp_path):
+def test_predict_writes_one_column_per_target(ward, run, tmp_path):
     folder, _ = ward
     X = pd.read_csv(folder / "new.csv")[["age", "ward"]]
     out = tmp_path / "out.csv"
@@ -113,12 +113,12 @@ def test_evaluate_info_explain_and_export(ward, run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-t", "ill,ill"], "'ill' comes twice"),
+        (["-t", "ill,ill"], "'ill' is repeated"),
         (["-t", "ill,alon"], "is it 'alone'?"),
         (["-t", "ill,days"], "'days' has "),
         (["-t", "age,alone", "--task", "classification"], "'age' has "),
-        (["-t", "ill,days", "--task", "regression"], "'ill' holds text"),
-        (["-t", ","], "none is named"),
+        (["-t", "ill,days", "--task", "regression"], "'ill' holds categories"),
+        (["-t", ","], "--target must name at least one column"),
     ],
 )
 def test_targets_that_do_not_go_together_are_refused(ward, run, tmp_path, arguments, words):

@@ -41,7 +41,7 @@ def fitted(folder, run):
     return folder.parent / "model.safetensors", result.output
 
 
-def test_fit_tells_what_it_saw(fitted, folder):
+def test_fit_prints_what_it_read(fitted, folder):
     path, output = fitted
     assert "588 rows, 4 columns and the target" in output
     assert "left out 12 rows without a value of dear" in output
@@ -61,11 +61,11 @@ def test_predict_and_evaluate_read_parts(fitted, folder, run, tmp_path):
     table = parquet.read_table(out)
     assert table.num_rows == 600
     assert table["id"].to_pylist() == [f"flat {k}" for k in range(600)]
-    judged = run("evaluate", fitted[0], folder, "--json")
-    assert judged.exit_code == 0, judged.output
-    told = json.loads(judged.output)
-    assert (told["rows"], told["unlabelled"]) == (588, 12)
-    assert told["accuracy"] > 0.8
+    evaluated = run("evaluate", fitted[0], folder, "--json")
+    assert evaluated.exit_code == 0, evaluated.output
+    facts = json.loads(evaluated.output)
+    assert (facts["rows"], facts["unlabelled"]) == (588, 12)
+    assert facts["accuracy"] > 0.8
     explained = run("explain", fitted[0], folder)
     assert explained.exit_code == 0, explained.output
 
@@ -77,9 +77,9 @@ def test_one_file_may_be_streamed_too(folder, run, tmp_path, monkeypatch):
         "--drop", "id", "--json",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    told = json.loads(result.output)
-    assert (told["rows"], told["task"]) == (200, "regression")
-    assert told["wrote"] == ["0.safetensors"]
+    facts = json.loads(result.output)
+    assert (facts["rows"], facts["task"]) == (200, "regression")
+    assert facts["wrote"] == ["0.safetensors"]
 
 
 def test_the_model_of_a_pattern_is_named_after_its_folder(folder, run, monkeypatch, tmp_path):
@@ -98,13 +98,13 @@ def test_the_model_of_a_pattern_is_named_after_its_folder(folder, run, monkeypat
         (("{folder}", "-t", "dear", "--drop", "width"), "'width'"),
         (("{folder}", "-t", "dear", "--categorical", "width"), "'width'"),
         (("{folder}", "-t", "joined"), "holds a date"),
-        (("{folder}", "-t", "dear,size"), "one target, however: dear, size"),
+        (("{folder}", "-t", "dear,size"), "only one target; got dear, size"),
         (("{folder}", "-t", "dear", "--preset", "paper"), "a Table needs a forest"),
-        (("{folder}", "-t", "dear", "--task", "regression"), "regressor needs a target of numbers"),
+        (("{folder}", "-t", "dear", "--task", "regression"), "needs a numeric target; 'dear'"),
         (("{folder}", "-t", "size", "--task", "classification"), "fractions"),
     ],
 )
-def test_what_cannot_be_fitted_is_told_in_a_line(
+def test_what_cannot_be_fitted_is_refused_in_a_line(
     folder, run, arguments, said, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)

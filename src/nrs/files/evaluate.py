@@ -1,0 +1,114 @@
+"""Scores of a model on a labelled table file, for ``nrs evaluate``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nrs.datasets.table_file_errors import TableFileError
+from nrs.datasets.table_files import stream_table_file
+from nrs.files.scores import AnyScored, model_outputs, score_outputs
+from nrs.files.targets import encode_targets, labelled_rows, target_names, target_values
+from nrs.tabular.predict_file import Source, TableModel, TargetColumns, input_columns, model_rows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def evaluate_file(
+    model: TableModel,
+    source: Source,
+    target: str | Sequence[str],
+    *,
+    encoding: str = "utf-8",
+) -> tuple[AnyScored, int]:
+    """Predict the rows of a labelled table and score the predictions.
+
+    Parameters
+    ----------
+    target : str or sequence of str
+        The column with the truth; several in the order of the fit.
+
+    Returns
+    -------
+    scored : Scored, or ScoredTargets for several targets
+    unlabelled : int
+        Rows without a value of a target, which were left out.
+
+    Raises
+    ------
+    ValueError
+        As :func:`nrs.tabular.predict_file.predict_chunks`, or if no row has a value of the target,
+        or none has a class that the model knows.
+    """
+    names, targets = _named_targets(model, target)
+    classes = _classes(model, targets)
+    columns = input_columns(model, source, encoding, names)
+    kinds = {name: _kind(one) for name, one in zip(names, classes, strict=True)}
+    truths, outputs, places = [], [], []
+    at = 0
+    for chunk in stream_table_file(source, columns | kinds, encoding=encoding):
+        part, rows = labelled_rows(chunk, names)
+        if len(rows):
+            truths.append(
+                _truth(part, names[0], classes[0])
+                if targets is None
+                else encode_targets(part, targets)
+            )
+            outputs.append(model_outputs(model, model_rows(model, part.select(list(columns)))))
+            places.append(at + rows)
+        at += chunk.num_rows
+    if not places:
+        raise TableFileError(f"{source} has no rows with a value of {', '.join(names)!r}")
+    rows, truth = np.concatenate(places), np.concatenate(truths)
+    if targets is None and classes[0] is not None and not np.isin(truth, classes[0]).any():
+        raise TableFileError(
+            f"{names[0]!r} must hold classes that the model knows, such as "
+            f"{classes[0].tolist()[0]!r}; it holds others, such as {truth.tolist()[0]!r}. "
+            "Choose another column: target=COLUMN."
+        )
+    name = os.path.basename(str(source))
+    scored = score_outputs(model, np.concatenate(outputs), truth, name, rows, targets)
+    return scored, at - len(rows)
+
+
+def _named_targets(
+    model: TableModel, target: str | Sequence[str]
+) -> tuple[list[str], TargetColumns | None]:
+    names = [target] if isinstance(target, str) else list(target)
+    known = TargetColumns.of_model(model)
+    if known is not None:
+        # "a,b" names two, unless there are as many names as targets already.
+        names = names if len(names) == len(known.names) else target_names(names)
+        return names, TargetColumns.of_model(model, names)
+    if len(names) > 1:
+        raise ValueError(f"The model predicts one target; got {', '.join(names)}. Name one.")
+    return names, None
+
+
+def _classes(model: TableModel, targets: TargetColumns | None) -> list[np.ndarray | None]:
+    """The classes of each target; None for numbers."""
+    if targets is None:
+        return [getattr(model, "classes_", None)]
+    if targets.labels is None:
+        return [None] * len(targets.names)
+    return [np.asarray(labels) for labels in targets.labels]
+
+
+def _kind(classes: np.ndarray | None) -> str:
+    """What a reader takes a target column as."""
+    if classes is None or classes.dtype.kind in "iuf":
+        return "number"
+    return "boolean" if classes.dtype.kind == "b" else "category"
+
+
+def _truth(table: pyarrow.Table, name: str, classes: np.ndarray | None) -> np.ndarray:
+    if classes is None:
+        return target_values(table, name, "regression")
+    # A file with types of its own may hold numbers where the model knows text.
+    as_text = classes.dtype.kind in "UO"
+    truth = target_values(table, name, "classification", as_text=as_text)
+    return truth if as_text else truth.astype(classes.dtype)

@@ -1,0 +1,53 @@
+"""A saved table model, and rows of a file as it reads them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from nrs.datasets.table_files import stream_table_file
+from nrs.tabular.classifier import NRSClassifier
+from nrs.tabular.predict_file import Source, TableModel, input_columns
+from nrs.tabular.regressor import NRSRegressor
+from nrs.training import ModelFileError, read_model
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def load_model(path: str | os.PathLike[str]) -> TableModel:
+    """Load a table model, whichever estimator saved it.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a complete model file of a table.
+    """
+    name = read_model(path, kind="table").header["estimator"]
+    for kind in (NRSClassifier, NRSRegressor):
+        if name == kind.__name__:
+            return kind.load(path)
+    raise ModelFileError(
+        f"{os.fspath(path)} must hold a model of NRSClassifier or NRSRegressor; it holds one of "
+        f"{name}. Load it with the class that saved it."
+    )
+
+
+def read_rows(
+    model: TableModel,
+    source: Source,
+    max_rows: int = 20_000,
+    *,
+    encoding: str = "utf-8",
+) -> pyarrow.Table:
+    """The first rows of a table file, with the columns that the model reads."""
+    import pyarrow
+
+    columns = input_columns(model, source, encoding)
+    chunks, n_rows = [], 0
+    for chunk in stream_table_file(source, columns, encoding=encoding):
+        chunks.append(chunk)
+        n_rows += chunk.num_rows
+        if n_rows >= max_rows:
+            break
+    return pyarrow.concat_tables(chunks).slice(0, max_rows)
