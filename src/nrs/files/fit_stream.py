@@ -11,13 +11,9 @@ from nrs.datasets.large_table import Table
 from nrs.datasets.parts import is_parts
 from nrs.datasets.table_file_errors import missing_columns
 from nrs.files.fit import LabelledTable
-from nrs.files.schema import ColumnSummary, summarize
+from nrs.files.schema import ColumnSummary
 from nrs.files.targets import TargetSummary, check_task, target_names, target_values
-from nrs.tabular.encode.survey import Survey
-from nrs.tabular.encode.survey_merge import survey_together
-from nrs.tabular.rows.sample import split_places
-from nrs.tabular.rows.table_fit import Surveyed
-from nrs.tabular.targets import check_labelled
+from nrs.tabular.rows.table import TableSource
 
 # A Parquet file above this many bytes is not read into memory.
 STREAM_BYTES = 1 << 30
@@ -57,56 +53,39 @@ def scan_labelled(
     unknown = [name for name in categorical if name not in table.columns]
     if unknown:
         raise missing_columns(table.parts[0].path, unknown, table.columns)
-    survey = survey_together(table, list(categorical) or None)
-    check_labelled(survey.n_rows, names[0], str(source))
-    summary = _target(survey)
+    surveyed = TableSource.of(table, list(categorical) or None)
+    summary = _target(surveyed)
     chosen, why = summary.choose_task(task)
-    sample = survey.sample.rows
-    parts, rows = split_places(survey.sample.places)
-    before = np.cumsum([0, *(sum(part.rows) for part in table.parts)])
+    sample = surveyed.sample.rows
     return LabelledTable(
         source=str(source),
         features=sample.select(table.columns),
         truth=target_values(sample, names[0], chosen),
-        rows=before[parts] + rows,
-        n_rows=survey.n_rows,
+        rows=surveyed.numbers(surveyed.sample.places),
+        n_rows=surveyed.n_rows,
         target=names[0],
         task=chosen,
         why=why,
-        columns=_columns(survey),
+        columns=[
+            ColumnSummary.of(name, kind, column)
+            for name, (kind, column) in zip(
+                surveyed.names, surveyed.statistics.columns, strict=True
+            )
+        ],
         summaries=[summary],
         categorical=list(categorical),
-        unlabelled=survey.unlabelled,
-        streamed=Surveyed(table, survey),
+        unlabelled=surveyed.unlabelled,
+        streamed=surveyed,
     )
 
 
-def _target(survey: Survey) -> TargetSummary:
+def _target(surveyed: TableSource) -> TargetSummary:
     """What the pass found of the target, in all rows."""
-    limits = _limits(survey, len(survey.names)) or (0.0, 1.0)
-    if survey.labels is None:
-        return TargetSummary(survey.target, survey.target_kind, None, None, limits)
-    labels = sorted(survey.labels)
-    counts = np.array([survey.labels[label] for label in labels])
-    return TargetSummary(survey.target, survey.target_kind, np.array(labels), counts, limits)
-
-
-def _columns(survey: Survey) -> list[ColumnSummary]:
-    """What the pass found of each column, in all rows."""
-    found = []
-    for index, (name, kind) in enumerate(zip(survey.names, survey.kinds, strict=True)):
-        if kind == "category":
-            tally = survey.levels[index]
-            levels = {text: tally.counts[text] for text in sorted(tally.counts)}
-            found.append(summarize(name, kind, tally.missing, levels=levels))
-            continue
-        missing, seen, share, _ = survey.column_moments(survey.counted.index(index))
-        limits = (_limits(survey, index) or (0.0, 1.0)) if seen else None
-        found.append(summarize(name, kind, int(missing), limits=limits, share=share))
-    return found
-
-
-def _limits(survey: Survey, index: int) -> tuple[float, float] | None:
-    """The least and the greatest value of a column of numbers or dates."""
-    sketch = survey.sketches.get(index)
-    return None if sketch is None else (sketch.low, sketch.high)
+    labels = surveyed.labels
+    low, high = (float(end[0]) for end in (labels.numbers.moments.low, labels.numbers.moments.high))
+    limits = (0.0, 1.0) if labels.kind in ("boolean", "category") else (low, high)
+    if labels.counts is None:
+        return TargetSummary(surveyed.target, labels.kind, None, None, limits)
+    found = sorted(labels.counts)
+    counts = np.array([labels.counts[label] for label in found])
+    return TargetSummary(surveyed.target, labels.kind, np.array(found), counts, limits)

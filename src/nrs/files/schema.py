@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
-from nrs.tabular.encode.columns import Column
+from nrs.tabular.encode.kinds import STATISTICS, Statistics
 from nrs.tabular.encode.table import read_table
 
 if TYPE_CHECKING:
     import pyarrow
-
-# A column of more texts than this, all different, looks like an ID.
-MAX_UNIQUE = 20
-MAX_LEVELS_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -28,6 +21,12 @@ class ColumnSummary:
     kind: str
     values: str
     missing: int
+
+    @classmethod
+    def of(cls, name: str, kind: str, statistics: Statistics) -> Self:
+        """What was counted of a column."""
+        found = statistics.summary()
+        return cls(name, kind, found.values if found.seen else "nothing", found.missing)
 
     @property
     def is_identifier(self) -> bool:
@@ -48,63 +47,10 @@ def describe_columns(
     [('rooms', 'number', '2 … 3', 1), ('district', 'category', 'b, a', 0)]
     """
     read = read_table(table, categorical_features=categorical)
-    names = read.names or [f"x{place}" for place in range(read.n_columns)]
-    return [_describe(name, read.column(place)) for place, name in enumerate(names)]
-
-
-def _describe(name: str, column: Column) -> ColumnSummary:
-    missing = column.missing()
-    present, n_missing = column.values[~missing], int(missing.sum())
-    if column.kind == "category":
-        counts = np.bincount(present, minlength=len(column.levels)).tolist()
-        rows = {level: n for level, n in zip(column.levels, counts, strict=True) if n}
-        return summarize(name, column.kind, n_missing, levels=rows)
-    if len(present) == 0:
-        return summarize(name, column.kind, n_missing)
-    share = float(present.mean()) if column.kind == "boolean" else 0.0
-    limits = present.min(), present.max()
-    return summarize(name, column.kind, n_missing, limits=limits, share=share)
-
-
-def summarize(
-    name: str,
-    kind: str,
-    missing: int,
-    *,
-    levels: Mapping[str, int] | None = None,
-    limits: tuple[float, float] | None = None,
-    share: float = 0.0,
-) -> ColumnSummary:
-    """Put what is known of a column into words.
-
-    Parameters
-    ----------
-    levels : rows of each level of a category.
-    limits : least and greatest value otherwise; dates may be microseconds since 1970.
-    share : share of a boolean's rows that are true.
-
-    Examples
-    --------
-    >>> summarize("plan", "category", 0, levels={"basic": 1, "plus": 5}).values
-    'plus, basic'
-    """
-    if levels:
-        values = _most_frequent(levels)
-    elif limits is None:
-        values = "nothing"
-    elif kind == "boolean":
-        values = f"{100 * share:.0f} % true"
-    elif kind == "date":
-        days = np.array(limits).astype("datetime64[us]")
-        values = " … ".join(np.datetime_as_string(days, "D").tolist())
-    else:
-        values = f"{limits[0]:.6g} … {limits[1]:.6g}"
-    return ColumnSummary(name, kind, values, missing)
-
-
-def _most_frequent(levels: Mapping[str, int]) -> str:
-    if len(levels) == sum(levels.values()) > MAX_UNIQUE:
-        return "all different"
-    shown = ", ".join(heapq.nlargest(MAX_LEVELS_SHOWN, levels, key=levels.__getitem__))
-    more = len(levels) - MAX_LEVELS_SHOWN
-    return shown + (f" and {more} more" if more > 0 else "")
+    found = []
+    for place, name in enumerate(read.names or [f"x{place}" for place in range(read.n_columns)]):
+        column = read.column(place)
+        counted = STATISTICS[column.kind](column.kind)
+        counted.add(column)
+        found.append(ColumnSummary.of(name, column.kind, counted))
+    return found

@@ -50,13 +50,16 @@ class TableEstimator(TrainParameters, BaseEstimator):
     _recipe_type: ClassVar[type[Recipe]] = Recipe
     _file_kind: ClassVar[str] = "table"
     _is_classifier: ClassVar[bool] = False
-    # Without annotations: these are no arguments of this class.
-    time_limit = checkpoint = None
-    n_workers, divide, precision = 1, "auto", "float32"
+    # Without annotations of their own: these are no arguments of this class.
+    time_limit: ClassVar[Any] = None
+    checkpoint: ClassVar[Any] = None
+    n_workers: ClassVar[Any] = 1
+    divide: ClassVar[Any] = "auto"
+    precision: ClassVar[Any] = "float32"
     # What travels with the model file next to the model, as JSON values: the target's name, …
-    about_ = None
+    about_: ClassVar[Any] = None
     # How partial_fit resumes.
-    _progress = None
+    _progress: ClassVar[Any] = None
 
     def fit(
         self,

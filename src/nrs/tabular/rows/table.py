@@ -268,7 +268,7 @@ class TableSource:
             logger.warning(
                 "left out %d rows without a value of %r", source.unlabelled, source.target
             )
-        check_labelled(source.n_rows, source.target, "the table")
+        check_labelled(source.n_rows, source.target, str(X.parts[0].path))
         return source
 
     @property
@@ -345,7 +345,7 @@ class TableSource:
         if self.weight is None:
             return np.ones(len(places))
         if not isinstance(self.weight, str):
-            return self.weight[self._numbers(places)]
+            return self.weight[self.numbers(places)]
         weights = read_table(batch.select([self.weight])).column(0, "number").values
         return _checked_weights(weights.astype(np.float64))
 
@@ -354,13 +354,13 @@ class TableSource:
         if self.groups is None:
             return None
         if not isinstance(self.groups, str):
-            return self.groups[self._numbers(places)]
+            return self.groups[self.numbers(places)]
         column = read_table(batch.select([self.groups])).column(0, "category")
         if column.missing().any():
             raise ValueError(f"the column of groups {self.groups!r} must have a value in every row")
         return hashed_texts(column.levels)[column.values]
 
-    def _numbers(self, places: np.ndarray) -> np.ndarray:
+    def numbers(self, places: np.ndarray) -> np.ndarray:
         """Numbers of rows in the whole table, file after file."""
         parts, rows = split_places(places)
         return self._before[parts] + rows
