@@ -78,11 +78,11 @@ def test_chosen_class_and_baseline(fitted):
     np.testing.assert_allclose(first.outputs, -second.outputs, atol=1e-6)
     why = explain.attribute(model, X[:5], baseline=X[:1])
     assert np.allclose(why.columns[0], 0)
-    with pytest.raises(ValueError, match="target must be a number from 0 to 1"):
+    with pytest.raises(ValueError, match="target must be an integer from 0 to 1; got 2"):
         explain.attribute(model, X, target=2)
-    with pytest.raises(ValueError, match="one row, however: 2 rows"):
+    with pytest.raises(ValueError, match="one row; got 2 rows"):
         explain.attribute(model, X, baseline=X[:2])
-    with pytest.raises(ValueError, match="method must be one of"):
+    with pytest.raises(ValueError, match=r"method must be one of .*; got .lime."):
         explain.attribute(model, X, "lime")
 
 
@@ -148,6 +148,6 @@ def test_pictures(fitted):
     assert len(left.get_yticklabels()) == len(model.trees(3)[2].columns)
     figure = explain.plot_forest(model, X, y, n=5)
     assert sum(axes.axison for axes in figure.axes) == 5
-    with pytest.raises(ValueError, match="below the number of trees"):
+    with pytest.raises(ValueError, match=r"tree must be from 0 to .*; got 1000000"):
         explain.plot_tree(model, X, tree=10**6)
     plt.close("all")
