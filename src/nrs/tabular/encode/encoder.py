@@ -10,8 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from nrs.tabular.encode.category import CategoryEncoder
+from nrs.tabular.encode.column_encoder import ColumnEncoder
 from nrs.tabular.encode.columns import Column, Kind
-from nrs.tabular.encode.kinds import KINDS, ColumnEncoder
+from nrs.tabular.encode.date import DateEncoder
 from nrs.tabular.encode.number import Moments, NumberBlock, NumberEncoder, moments, row_chunks
 from nrs.tabular.encode.sparse import SparseScaler
 from nrs.tabular.encode.table import Table, categorical_columns, infinite_value, read_table
@@ -19,6 +21,11 @@ from nrs.tabular.encode.table import Table, categorical_columns, infinite_value,
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
 
+KINDS: dict[Kind, type[ColumnEncoder]] = {
+    **dict.fromkeys(("number", "boolean", "duration"), NumberEncoder),
+    "date": DateEncoder,
+    "category": CategoryEncoder,
+}
 STATE_VERSION = 1
 # Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
 FRAME_COLUMNS = 16
@@ -33,8 +40,8 @@ class TableEncoder(BaseEstimator):
     number,       ``(x - mean) / std``; constant columns give none. Missing is the mean.
     duration      With ``scale="none"`` the values as they are, constant columns too.
     boolean       0 or 1; missing is 0.5
-    category      one 0/1 feature a level, missing being a level if training had it; a single one
-                  for two levels. An unseen level is all zeros (0.5 if there is a single feature)
+    category      one 0/1 feature per level, missing being a level if training had it; a single
+                  one for two levels. An unseen level is all zeros (0.5 in a single feature)
     category of   0/1 features of the most frequent ``max_levels`` (those seen at least twice),
     many levels   one that the others share, and the standardised log(1 + rows of the level)
     date          standardised time; month, weekday and hour (with its fraction) as sine and
@@ -49,11 +56,11 @@ class TableEncoder(BaseEstimator):
     Parameters
     ----------
     categorical_features : list of names, list of indices, boolean mask, "from_dtype" or None
-        Columns to take as categories beside those whose dtype says so.
+        Columns to treat as categories, in addition to those with a categorical dtype.
     scale : {"standard", "none"}
-        What happens to numbers, durations and sparse matrices; the rest is the same for both.
+        Whether numbers, durations and sparse matrices are scaled; nothing else depends on it.
     max_levels : int
-        Most levels of a column with a feature of their own.
+        Largest number of levels of a column that get a feature each.
 
     Attributes
     ----------
@@ -62,15 +69,15 @@ class TableEncoder(BaseEstimator):
     feature_names_in_ : ndarray of str
         Only if the training table had names.
     n_features_out_ : int
-        Features that they become.
+        Number of features.
     feature_names_out_ : ndarray of str, shape (n_features_out_,)
-        What each feature tells, such as ``colour=red``.
+        Names such as ``colour=red``.
     groups_ : ndarray of int64, shape (n_features_out_,)
         Source column of each feature, ascending.
     kinds_ : list of str, length n_features_in_
         "number", "boolean", "duration", "date" or "category".
     is_sparse_ : bool
-        Whether :meth:`transform` gives a CSR matrix.
+        Whether :meth:`transform` returns a CSR matrix.
 
     Examples
     --------
@@ -126,7 +133,7 @@ class TableEncoder(BaseEstimator):
             rows = np.asarray(rows)
             rows = np.flatnonzero(rows) if rows.dtype == bool else rows
             if len(rows) == 0:
-                raise ValueError("rows is empty: at least one training row is needed")
+                raise ValueError("rows is empty; give at least one training row")
         self._begin(table.n_columns, table.names)
         if table.sparse is not None:
             self._sparse = SparseScaler.fit(table, rows, scaled=self.scale == "standard")
@@ -165,10 +172,10 @@ class TableEncoder(BaseEstimator):
 
     def _check_parameters(self) -> None:
         if self.scale not in ("standard", "none"):
-            raise ValueError(f"scale must be 'standard' or 'none', however: scale={self.scale!r}")
+            raise ValueError(f"scale must be 'standard' or 'none'; got {self.scale!r}")
         if not isinstance(self.max_levels, (int, np.integer)) or self.max_levels < 1:
             raise ValueError(
-                f"max_levels must be at least 1, however: max_levels={self.max_levels}"
+                f"max_levels must be an integer of at least 1; got {self.max_levels!r}"
             )
 
     def _begin(self, n_columns: int, names: list[str] | None) -> None:
@@ -334,7 +341,7 @@ class TableEncoder(BaseEstimator):
             extra = sorted(known.keys() - set(self.names))
             if absent or extra:
                 raise ValueError(
-                    f"the table's columns differ from those in training: missing {absent}, "
+                    f"The table's columns differ from those in training: missing {absent}, "
                     f"unexpected {extra}"
                 )
             return np.array([known[name] for name in self.names])
@@ -395,12 +402,12 @@ class TableEncoder(BaseEstimator):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
-        """The fitted encoder that :meth:`to_state` described, equal to the bit.
+        """The fitted encoder that :meth:`to_state` described; its features are bit-identical.
 
         Parameters
         ----------
         state : dict
-            What :meth:`to_state` gave, also after a round trip through JSON.
+            What :meth:`to_state` returned, also after a round trip through JSON.
 
         Examples
         --------
@@ -412,8 +419,8 @@ class TableEncoder(BaseEstimator):
         """
         if state.get("version") != STATE_VERSION:
             raise ValueError(
-                f"the encoder's state has version {state.get('version')!r}, "
-                f"but this version of nrs reads {STATE_VERSION}: update nrs"
+                f"The encoder's state has version {state.get('version')!r}, but this version of "
+                f"nrs reads version {STATE_VERSION}. Update nrs."
             )
         kinds: list[Kind] = list(state["kinds"])
         declared = [index for index, kind in enumerate(kinds) if kind == "category"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrs.tabular.encode.column_encoder import ColumnEncoder
 from nrs.tabular.encode.columns import Column, Kind
 
 if TYPE_CHECKING:
@@ -134,8 +135,8 @@ def refuse_infinite(chunk: np.ndarray, start: int, on_infinite: OnInfinite) -> N
         on_infinite(start + int(row), int(column))
 
 
-@dataclass(frozen=True)
-class NumberEncoder:
+@dataclass
+class NumberEncoder(ColumnEncoder):
     """One column of numbers, booleans or durations.
 
     Attributes
@@ -156,7 +157,6 @@ class NumberEncoder:
 
     @classmethod
     def fit(cls, column: Column, *, scale: str, max_levels: int) -> NumberEncoder:
-        """Learn from a column whose cells are finite or missing."""
         values = column.values[:, None]
         parts = list(row_chunks(len(values), 1))
         found = moments(lambda: ((p.start, values[p]) for p in parts), 1, lambda row, place: None)
@@ -190,7 +190,8 @@ class NumberEncoder:
         return [self.fill] * self.shown + [0.0] * self.missing
 
     def write(self, column: Column, out: np.ndarray) -> None:
-        self._block().write(column.values[:, None], out, slice(None), lambda row, place: None)
+        block = NumberBlock.of({0: self}, {0: 0})
+        block.write(column.values[:, None], out, slice(None), lambda row, place: None)
 
     def original(self, place: int, value: float) -> str:
         if place or not self.shown:
@@ -199,24 +200,9 @@ class NumberEncoder:
         # Scaled and back, 0 is a little off.
         return short(0.0 if abs(number) < 1e-6 * self.scale else number)
 
-    def onnx_schema(self) -> dict[str, Any]:
-        return {"type": "double", "missing": "NaN"}
-
-    def onnx_cells(self, column: Column) -> np.ndarray:
-        return column.values.astype(np.float64)
-
     def to_onnx(self, graph: Graph, value: str) -> str:
-        return graph.concat([piece for _, piece in self._block().to_onnx(graph, value)])
-
-    def _block(self) -> NumberBlock:
-        return NumberBlock.of({0: self}, {0: 0})
-
-    def state(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> NumberEncoder:
-        return cls(**state)
+        block = NumberBlock.of({0: self}, {0: 0})
+        return graph.concat([piece for _, piece in block.to_onnx(graph, value)])
 
 
 @dataclass
