@@ -193,10 +193,9 @@ class TableEncoder(BaseEstimator):
             kind: Kind = "boolean" if table.matrix.dtype.kind == "b" else "number"
             singly = sorted(declared)
             learned = _matrix_moments(table, table.matrix, rows, together)
-            for place, index in enumerate(together):
+            for index, found in zip(together, learned.columns(), strict=True):
                 self.kinds_[index] = kind
-                one = NumberEncoder.of_moments(kind, learned.column(place), self.scale)
-                self.encoders[index] = one
+                self.encoders[index] = NumberEncoder.of_moments(kind, found, self.scale)
         for index in singly:
             column = table.column(index, "category" if index in declared else None)
             if rows is not None:
@@ -220,13 +219,10 @@ class TableEncoder(BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        features = [
-            (i, names[i] + text) for i, one in self.encoders.items() for text in one.features
-        ]
+        features = [(i, names[i] + end) for i, one in self.encoders.items() for end in one.features]
         if self._sparse is not None:
             features = [(index, names[index]) for index in self._sparse.kept.tolist()]
-        if not features:
-            features = [(0, "constant")]
+        features = features or [(0, "constant")]
         self.n_features_out_ = len(features)
         self.groups_ = np.array([index for index, _ in features], dtype=np.int64)
         self.feature_names_out_ = np.array([name for _, name in features], dtype=object)
@@ -303,12 +299,10 @@ class TableEncoder(BaseEstimator):
         pieces: list[tuple[np.ndarray, str]] = []
         source = self.numbers.source.tolist()
         if source:
-            one = self.reads_matrix
-            raw = (
-                graph.columns(inputs[0], source)
-                if one
-                else graph.concat([inputs[index] for index in source])
-            )
+            if self.reads_matrix:
+                raw = graph.columns(inputs[0], source)
+            else:
+                raw = graph.concat([inputs[index] for index in source])
             pieces += self.numbers.to_onnx(graph, raw)
         for index, encoder in self._singly.items():
             places = self.first[index] + np.arange(len(encoder.features))
@@ -319,9 +313,9 @@ class TableEncoder(BaseEstimator):
             return graph.op("Expand", graph.constant(np.zeros(1, np.float32)), shape)
         order = np.concatenate([places for places, _ in pieces])
         features = graph.concat([value for _, value in pieces])
-        return (
-            features if (np.diff(order) == 1).all() else graph.columns(features, np.argsort(order))
-        )
+        if (np.diff(order) == 1).all():
+            return features
+        return graph.columns(features, np.argsort(order))
 
     def fit_transform(self, X: Any, rows: np.ndarray | None = None) -> Any:
         """Learn from `rows` (all by default), then encode every row.

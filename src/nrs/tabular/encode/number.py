@@ -40,10 +40,10 @@ class Moments:
         """Moments of no rows."""
         return cls(np.zeros(d, np.int64), np.zeros(d, np.int64), np.zeros(d), np.zeros(d))
 
-    def column(self, place: int) -> tuple[float, float, float, float]:
-        """Missing cells, other cells, mean and standard deviation of one column."""
-        missing, seen, mean, std = (float(a[place]) for a in vars(self).values())
-        return missing, seen, mean, std
+    def columns(self) -> list[tuple[float, ...]]:
+        """Missing cells, other cells, mean and standard deviation of each column."""
+        arrays = (self.missing, self.seen, self.mean, self.std)
+        return list(zip(*(array.astype(float).tolist() for array in arrays), strict=True))
 
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both (Chan, Golub & LeVeque, 1983), whatever their magnitude.
@@ -160,7 +160,7 @@ class NumberEncoder(ColumnEncoder):
         values = column.values[:, None]
         parts = list(row_chunks(len(values), 1))
         found = moments(lambda: ((p.start, values[p]) for p in parts), 1, lambda row, place: None)
-        return cls.of_moments(column.kind, found.column(0), scale)
+        return cls.of_moments(column.kind, found.columns()[0], scale)
 
     @classmethod
     def of_moments(cls, kind: Kind, learned: tuple[float, ...], scale: str) -> NumberEncoder:
