@@ -42,7 +42,7 @@ class DateEncoder(ColumnEncoder):
         if len(present) == 0:
             return cls.empty()
         ticks = present.astype(np.int64).astype(np.float64)[:, None]
-        learned = moments(lambda: iter([(0, ticks)]), 1, lambda row, column: None)
+        learned = moments(lambda: iter([(0, ticks)]), 1)
         return cls(
             center=float(learned.mean[0]),
             scale=float(learned.std[0]),

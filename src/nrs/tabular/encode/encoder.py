@@ -115,7 +115,6 @@ class TableEncoder(BaseEstimator):
         Parameters
         ----------
         X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads
-            The table to learn from.
         rows : array of int, or boolean mask of shape (n_rows,), optional
             The training rows.
 
@@ -153,13 +152,9 @@ class TableEncoder(BaseEstimator):
 
         Parameters
         ----------
-        names : list of str or None
-        kinds : list of str
-            Of each column.
-        numbers : dict of column to (missing cells, other cells, mean, standard deviation)
-            Of each number, boolean and duration.
-        encoders : dict of column to encoder
-            Of all other columns.
+        names, kinds : of each column; names may be None.
+        numbers : (missing cells, other cells, mean, standard deviation) of number columns.
+        encoders : those of all other columns.
         """
         self._check_parameters()
         self._begin(len(kinds), names)
@@ -282,19 +277,12 @@ class TableEncoder(BaseEstimator):
         return out
 
     def to_onnx(self, graph: Graph, inputs: Sequence[str]) -> str:
-        """Add the encoding of raw rows to a graph: :meth:`transform` as ONNX operators.
+        """Add :meth:`transform` to a graph; returns the name of the (rows, n_features_out_) value.
 
         Parameters
         ----------
-        graph : Graph
-        inputs : sequence of str
-            The name of the (rows, 1) value of each column, or of one (rows, columns) value if
+        inputs : the name of the (rows, 1) value of each column, or of one (rows, columns) value if
             :attr:`reads_matrix`. Cells are those of :meth:`ColumnEncoder.onnx_cells`.
-
-        Returns
-        -------
-        str
-            The name of the (rows, n_features_out_) features.
         """
         pieces: list[tuple[np.ndarray, str]] = []
         source = self.numbers.source.tolist()
@@ -374,7 +362,7 @@ class TableEncoder(BaseEstimator):
                 chunk = np.empty((part.stop - part.start, len(read)))
                 for place, values in enumerate(read):
                     chunk[:, place] = values[part]
-                block.write(chunk, out[part], group, lambda row, place: None)
+                block.write(chunk, out[part], group)
 
     def to_state(self) -> dict[str, Any]:
         """Everything learned, as a dictionary that JSON can hold; see :meth:`from_state`."""

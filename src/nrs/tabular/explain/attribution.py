@@ -32,21 +32,13 @@ class Attribution:
 
     Attributes
     ----------
-    features : ndarray (n_rows, n_features_out)
-        Of each encoded feature.
-    columns : ndarray (n_rows, n_columns)
-        Summed over the features of each source column.
-    outputs : ndarray (n_rows,)
-        The model's log-odds or numbers for the rows.
-    base : ndarray (n_rows,)
-        The same for the baseline.
-    gap : ndarray (n_rows,)
-        ``outputs - base`` minus the sum of the attributions: 0 up to the tolerance of integrated
-        gradients.
-    targets : ndarray (n_rows,)
-        Number of the class or output that is explained.
-    feature_names, column_names : lists of str
-        Names of the columns of both arrays.
+    features : (n_rows, n_features_out) attribution of each encoded feature.
+    columns : (n_rows, n_columns) their sums over the features of each source column.
+    outputs, base : (n_rows,) the model's log-odds or numbers for the rows and for the baseline.
+    gap : (n_rows,) ``outputs - base`` minus the sum of the attributions: 0 up to the tolerance of
+        integrated gradients.
+    targets : (n_rows,) number of the class or output that is explained.
+    feature_names, column_names : names of the columns of both arrays.
     """
 
     features: np.ndarray
@@ -120,14 +112,12 @@ def attribute(
     output = _explained(network, model.target_)
     with torch.no_grad():
         outputs, base = output(x, targets), output(start.expand_as(x), targets)
-    difference = x - start
     if method == "gradient_x_input":
-        features = _mean_gradient(output, x, start, targets, torch.ones(1)) * difference
+        features = _mean_gradient(output, x, start, targets, torch.ones(1)) * (x - start)
     else:
         features = _integrate(output, x, start, targets, outputs - base, tolerance)
-    groups = torch.from_numpy(encoder.groups_)
     columns = torch.zeros(len(x), encoder.n_features_in_, dtype=torch.float64)
-    columns.index_add_(1, groups, features)
+    columns.index_add_(1, torch.from_numpy(encoder.groups_), features)
     return Attribution(
         features=features.numpy(),
         columns=columns.numpy(),
@@ -211,12 +201,7 @@ def _mean_gradient(
 
 
 def _integrate(
-    output: Output,
-    x: Tensor,
-    start: Tensor,
-    targets: Tensor,
-    difference: Tensor,
-    tolerance: float,
+    output: Output, x: Tensor, start: Tensor, targets: Tensor, total: Tensor, tolerance: float
 ) -> Tensor:
     """Integrated gradients by the midpoint rule, finer for the rows that need it."""
     result = torch.zeros_like(x)
@@ -227,8 +212,8 @@ def _integrate(
         places = (torch.arange(steps) + 0.5) / steps
         gradient = _mean_gradient(output, x[left], start, targets[left], places)
         result[left] = gradient * (x[left] - start)
-        gap = (result[left].sum(1) - difference[left]).abs()
-        far = gap > tolerance * (difference[left].abs() + 1)
+        gap = (result[left].sum(1) - total[left]).abs()
+        far = gap > tolerance * (total[left].abs() + 1)
         left = left[far] if steps < MAX_STEPS else left[:0]
         steps *= 2
     return result

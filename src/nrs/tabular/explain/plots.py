@@ -11,11 +11,11 @@ from nrs.tabular.explain.inputs import Model
 from nrs.tabular.explain.trees import Trees
 from nrs.tabular.targets import ClassTarget
 
-BLUE, RED, GREY = "#4878a8", "#c8553d", "0.55"
 COLOURS = ("#4878a8", "#c8553d", "#588157", "#e0a458", "#8a6fb0", "#4aa3a2", "#a0616a", "#7d7d7d")
 # More columns are hard to read in a small plot.
 MAX_BARS = 10
 BINS = 40
+BLUE = COLOURS[0]
 
 
 def plot_importance(model: Model, n: int = 20, ax: Any = None) -> Any:
@@ -124,7 +124,7 @@ def _draw_parts(ax: Any, columns: tuple[str, ...], parts: np.ndarray) -> None:
     places = np.arange(len(order))
     ax.barh(places, high[order] - low[order], left=low[order], color=BLUE, height=0.6)
     ax.plot(middle[order], places, "|", color="white", markersize=8)
-    ax.axvline(0, color=GREY, linewidth=0.8)
+    ax.axvline(0, color="0.55", linewidth=0.8)
     ax.set_yticks(places, [_short(columns[i], 24) for i in order])
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("part of the weighted sum")
@@ -165,13 +165,14 @@ def _groups(model: Model, y: Any, n_rows: int) -> list[tuple[str, np.ndarray]]:
     if y is None or not isinstance(target, ClassTarget):
         return [("rows", np.ones(n_rows, dtype=bool))]
     labels = np.asarray(y)
-    most = len(COLOURS)
-    shown = target.classes if len(target.classes) <= most else target.classes[: most - 1]
+    shown = target.classes
+    if len(shown) > len(COLOURS):
+        shown = shown[: len(COLOURS) - 1]
     groups = [(str(label), labels == label) for label in shown.tolist()]
     if len(shown) < len(target.classes):
         groups.append(("others", ~np.isin(labels, shown)))
     return groups
 
 
-def _short(name: str, most: int) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _short(name: str, length: int) -> str:
+    return name if len(name) <= length else name[: length - 1] + "…"

@@ -25,17 +25,13 @@ class CodedRows:
     Parameters
     ----------
     model : fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`
-    X : table
-        Rows to explain, as ``predict`` takes them.
-    background : table
-        Rows that stand for the usual cells of each column; a few dozen are enough.
+    X : rows to explain, as ``predict`` takes them.
+    background : rows that stand for the usual cells of each column; a few dozen are enough.
 
     Attributes
     ----------
-    rows, background : ndarray (n_rows, n_columns), (n_background, n_columns)
-        The cells as numbers; equal cells have equal numbers.
-    cells : ndarray (n_rows, n_columns) of object
-        The cells of `X` as they are.
+    rows, background : (n_rows, n_columns) the cells as numbers; equal cells have equal numbers.
+    cells : (n_rows, n_columns) of object, the cells of `X` as they are.
 
     Examples
     --------
@@ -101,10 +97,8 @@ def shap_values(
     Parameters
     ----------
     model : fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`
-    X : table
-        Rows to explain, as ``predict`` takes them: text, missing cells and dates as they are.
-    background : table
-        Rows that stand for the usual cells of each column; a few dozen are enough.
+    X : rows to explain, as ``predict`` takes them: text, missing cells and dates as they are.
+    background : rows that stand for the usual cells of each column; a few dozen are enough.
     algorithm : {"auto", "exact", "permutation"}
         Of ``shap.Explainer``; "auto" is exact for up to ten columns.
     max_evals : int or "auto"
