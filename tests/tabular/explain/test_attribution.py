@@ -119,35 +119,3 @@ def test_shap_on_predict_proba():
     kernel = shap.KernelExplainer(model.predict_proba, X[:10], silent=True)
     found = kernel.shap_values(X[:2], nsamples=40, silent=True)
     np.testing.assert_allclose(found.sum(1) + kernel.expected_value, expected[:2], atol=1e-5)
-
-
-def test_interactions_are_found():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 6))
-    model = NRSClassifier(preset="fast", n_h=2, random_state=0, verbose=0)
-    model.fit(X, X[:, 1] * X[:, 4] > 0)
-    pairs = explain.interactions(model, X, n=None)
-    assert (pairs[0].first, pairs[0].second) == ("x1", "x4")
-    assert pairs[0].strength > 2 * pairs[1].strength
-    assert np.isclose(sum(pair.strength for pair in pairs), 1)
-    matrix = explain.interaction_matrix(model, X)
-    assert np.allclose(matrix, matrix.T)
-    assert (np.diag(matrix) == 0).all()
-
-
-def test_pictures(fitted):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    X, y, model = fitted
-    ax = explain.plot_importance(model, n=4)
-    assert len(ax.patches) == 4
-    left, right = explain.plot_tree(model, X, y, tree=2)
-    assert right.get_legend() is not None
-    assert len(left.get_yticklabels()) == len(model.trees(3)[2].columns)
-    figure = explain.plot_forest(model, X, y, n=5)
-    assert sum(axes.axison for axes in figure.axes) == 5
-    with pytest.raises(ValueError, match=r"tree must be from 0 to .*; got 1000000"):
-        explain.plot_tree(model, X, tree=10**6)
-    plt.close("all")
