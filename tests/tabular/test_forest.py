@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from nrs.tabular.forest.pace import Pace
 from sklearn.datasets import load_diabetes, make_classification
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
@@ -17,7 +18,6 @@ from nrs.tabular.forest.bins import PiecewiseLinear, find_edges
 from nrs.tabular.forest.folds import count_folds, draw_folds
 from nrs.tabular.forest.grow import forest_loss, out_of_bag
 from nrs.tabular.forest.network import ForestNetwork, combine
-from nrs.tabular.forest.pace import Pace
 from nrs.tabular.forest.subspaces import as_index, draw_subspaces
 from nrs.tabular.recipe import resolve
 from nrs.tabular.rows.memory import Rows

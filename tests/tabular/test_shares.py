@@ -2,12 +2,12 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nrs.tabular.forest.shares import learn_shares
 from sklearn.datasets import load_breast_cancer
 
 from nrs import NRSClassifier
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.forest.shares import learn_shares
 from nrs.tabular.targets import ClassTarget, RegressionTarget
 
 

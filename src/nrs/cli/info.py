@@ -73,7 +73,7 @@ def _of_table(header: dict[str, Any]) -> dict[str, Any]:
     if classes is not None:
         from nrs.tabular.targets import target_from_state
 
-        facts["classes"] = target_from_state(header["target"]).classes.tolist()  # type: ignore[union-attr]
+        facts["classes"] = target_from_state(header["target"]).classes.tolist()
     about = header.get("about") or {}
     if about.get("labels"):
         facts["classes"] = dict(zip(about["target"], about["labels"], strict=True))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from nrs.tabular.encode.kinds import STATISTICS, Statistics
+from nrs.tabular.encode.column_encoder import Statistics
+from nrs.tabular.encode.statistics import STATISTICS
 from nrs.tabular.encode.table import read_table
 
 if TYPE_CHECKING:

@@ -50,14 +50,19 @@ class TableEstimator(TrainParameters, BaseEstimator):
     _recipe_type: ClassVar[type[Recipe]] = Recipe
     _file_kind: ClassVar[str] = "table"
     _is_classifier: ClassVar[bool] = False
-    # Without annotations of their own: these are no arguments of this class.
-    time_limit: ClassVar[Any] = None
-    checkpoint: ClassVar[Any] = None
-    n_workers: ClassVar[Any] = 1
-    divide: ClassVar[Any] = "auto"
-    precision: ClassVar[Any] = "float32"
-    # What travels with the model file next to the model, as JSON values: the target's name, …
-    about_: ClassVar[Any] = None
+    # Not annotated for dataclasses: these are no arguments of this class.
+    if TYPE_CHECKING:
+        time_limit: float | None
+        checkpoint: str | os.PathLike[str] | None
+        n_workers: int
+        divide: str
+        precision: str
+        about_: dict[str, Any] | None
+    else:
+        time_limit = checkpoint = None
+        n_workers, divide, precision = 1, "auto", "float32"
+        # What travels with the model file next to the model, as JSON values.
+        about_ = None
     # How partial_fit resumes.
     _progress: ClassVar[Any] = None
 

@@ -1,4 +1,4 @@
-"""Pictures of a fit."""
+"""Plots of a fit and of a search."""
 
 from __future__ import annotations
 
@@ -28,11 +28,7 @@ def plot_history(history: History, ax: Any = None) -> Any:
                 "kept", (history.best_epoch, 0.97), xycoords=("data", "axes fraction"),
                 xytext=(4, 0), textcoords="offset points", va="top", color="0.4",
             )  # fmt: skip
-    ax.set_xlabel("epoch")
-    ax.set_ylabel("loss")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
-    return ax
+    return _finish(ax, "epoch", "loss")
 
 
 def plot_trials(trials: list[dict[str, Any]], ax: Any = None) -> Any:
@@ -56,13 +52,16 @@ def plot_trials(trials: list[dict[str, Any]], ax: Any = None) -> Any:
     ax.step(
         [one["number"] for one in trials], best, where="post", color="#c8553d", label="best so far"
     )
-    ax.set_xlabel("trial")
-    ax.set_ylabel("score")
+    return _finish(ax, "trial", "score")
+
+
+def _finish(ax: Any, x: str, y: str) -> Any:
+    ax.set(xlabel=x, ylabel=y)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
     return ax
 
 
 def _axes(ax: Any) -> Any:
-    plt = import_optional("matplotlib.pyplot", "plot_history", "plots")
+    plt = import_optional("matplotlib.pyplot", "A plot", "plots")
     return plt.subplots(figsize=(6, 3.6), layout="constrained")[1] if ax is None else ax

@@ -15,7 +15,6 @@ from nrs.datasets.table_files import column_names, stream_table_file
 from nrs.datasets.table_output import write_table_file
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.regressor import NRSRegressor
-from nrs.tabular.targets import ClassTarget, RegressionTarget
 
 if TYPE_CHECKING:
     import pyarrow
@@ -62,7 +61,7 @@ class TargetColumns:
             If there are more or fewer names than targets.
         """
         target = model.target_
-        if isinstance(target, ClassTarget) or getattr(target, "single", False):
+        if not target.several:
             return None
         n = target.n_outputs
         about = model.about_ or {}
@@ -73,7 +72,7 @@ class TargetColumns:
                 f"The model predicts {n} targets; got {len(names)}: {', '.join(names)}. "
                 "Name all of them, in the order of the fit."
             )
-        if isinstance(target, RegressionTarget):
+        if target.classes is None:
             return cls(list(names))
         return cls(list(names), about.get("labels") or [[0, 1] for _ in names])
 

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.metrics import r2_score
 from sklearn.utils.class_weight import compute_sample_weight
-from torch import Tensor
+from torch import Tensor, nn
 
 from nrs.tabular.encode.number import LIMIT, moments
 from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS, NUMBER_METRICS, Metric
 
+if TYPE_CHECKING:
+    from nrs.tabular.export.graph import Graph
+
+# Name, value, dtype and row shape of a result of an ONNX file.
+Result = tuple[str, str, Any, tuple[int, ...]]
 Combine = Callable[[Tensor, "Tensor | None"], Tensor]
 
 
@@ -86,6 +91,10 @@ class Target:
     kind: str
     nouns: str
     n_outputs: int
+    # Labels in the order of the outputs, of classes.
+    classes: Any = None
+    # Whether a row has several answers, each a column of its own.
+    several = False
     oob_name = "oob_prediction_"
     combine: Combine = staticmethod(mean_values)
     metrics: ClassVar[dict[str, Metric]] = {}
@@ -138,6 +147,22 @@ class Target:
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         """Out-of-bag score."""
+        raise NotImplementedError
+
+    def main_output(self, outputs: Tensor) -> Tensor:
+        """Number of the output that an explanation is about, unless one is asked for."""
+        return torch.zeros(len(outputs), dtype=torch.int64)
+
+    def explained(self, outputs: Tensor, chosen: Tensor) -> Tensor:
+        """The number that an explanation adds up to, of one output per row."""
+        return outputs.gather(1, chosen[:, None])[:, 0]
+
+    def to_torch(self) -> nn.Module:
+        """From (B, outputs) outputs to probabilities or numbers of the same shape."""
+        raise NotImplementedError
+
+    def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
+        """Add the results of an ONNX file: name, value, dtype and row shape of each."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
@@ -262,6 +287,27 @@ class ClassTarget(Target):
         odds: np.ndarray = outputs[:, 1] - outputs[:, 0]
         return odds
 
+    def main_output(self, outputs: Tensor) -> Tensor:
+        return outputs.argmax(1) if self.n_outputs > 2 else torch.ones(len(outputs)).long()
+
+    def explained(self, outputs: Tensor, chosen: Tensor) -> Tensor:
+        """The log-odds of a class against all others."""
+        own = super().explained(outputs, chosen)
+        if self.n_outputs == 1:
+            return own
+        return own - outputs.scatter(1, chosen[:, None], -torch.inf).logsumexp(1)
+
+    def to_torch(self) -> nn.Module:
+        return nn.Softmax(1)
+
+    def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
+        classes = _onnx_labels(self.classes)
+        best = graph.op("ArgMax", outputs, axis=1, keepdims=0)
+        label = graph.op("Gather", graph.constant(classes), best, axis=0)
+        shares = graph.op("Softmax", outputs, axis=1)
+        shape = (self.n_outputs,)
+        return [("label", label, classes.dtype, ()), ("probabilities", shares, np.float32, shape)]
+
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind, "classes": _array_state(self.classes)}
 
@@ -274,6 +320,7 @@ class MultilabelTarget(Target):
     """Any number of labels at once: binary cross-entropy on one output per label."""
 
     kind, nouns = "multilabel", "several labels per row"
+    several = True
     oob_name = "oob_decision_function_"
     combine = staticmethod(mean_odds)
     metrics = LABEL_METRICS
@@ -335,6 +382,15 @@ class MultilabelTarget(Target):
         """What `decision_function` returns: the log-odds of each label."""
         return outputs
 
+    def to_torch(self) -> nn.Module:
+        return nn.Sigmoid()
+
+    def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
+        positive = graph.op("Greater", outputs, graph.constant(np.float32(0)))
+        labels, shares = graph.cast(positive, np.int64), graph.op("Sigmoid", outputs)
+        shape = (self.n_outputs,)
+        return [("labels", labels, np.int64, shape), ("probabilities", shares, np.float32, shape)]
+
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind, "n_labels": self.n_outputs}
 
@@ -355,6 +411,7 @@ class RegressionTarget(Target):
 
     def __init__(self, mean: np.ndarray, std: np.ndarray, *, single: bool) -> None:
         self.mean, self.std, self.single = mean, std, single
+        self.several = not single
         self.n_outputs = len(mean)
 
     @classmethod
@@ -437,6 +494,21 @@ class RegressionTarget(Target):
         known = outputs.numpy() * (self.std > 0)
         return float(r2_score(y.numpy(), known, sample_weight=None if weights is None else weights))
 
+    def explained(self, outputs: Tensor, chosen: Tensor) -> Tensor:
+        """The number in the units of the target."""
+        mean, std = (torch.from_numpy(values)[chosen] for values in (self.mean, self.std))
+        return super().explained(outputs, chosen) * std + mean
+
+    def to_torch(self) -> nn.Module:
+        return _Scale(self.mean, self.std)
+
+    def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
+        numbers = graph.op("Mul", graph.cast(outputs, np.float64), graph.constant(self.std))
+        numbers = graph.op("Add", numbers, graph.constant(self.mean))
+        if self.single:
+            return [("prediction", graph.reshape(numbers, -1), np.float64, ())]
+        return [("prediction", numbers, np.float64, (self.n_outputs,))]
+
     def state(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
@@ -451,12 +523,37 @@ class RegressionTarget(Target):
         return cls(mean, std, single=state["single"])
 
 
-_TARGETS = {kind.kind: kind for kind in (ClassTarget, MultilabelTarget, RegressionTarget)}
+class _Scale(nn.Module):
+    """From standardised numbers to those of the target."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: np.ndarray, std: np.ndarray) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float32))
+        self.register_buffer("std", torch.as_tensor(std, dtype=torch.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.std + self.mean
+
+
+_TARGETS: dict[str, type[Target]] = {
+    kind.kind: kind for kind in (ClassTarget, MultilabelTarget, RegressionTarget)
+}
 
 
 def target_from_state(state: dict[str, Any]) -> Target:
     """Read what a target's `state` wrote."""
     return _TARGETS[state["kind"]].from_state(state)
+
+
+def _onnx_labels(classes: np.ndarray) -> np.ndarray:
+    """Labels as ONNX knows them: integers, floats, booleans or texts."""
+    known: dict[str, Any] = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}
+    if classes.dtype.kind in known:
+        return classes.astype(known[classes.dtype.kind])
+    return np.array([str(label) for label in classes.tolist()], dtype=object)
 
 
 def conformal_quantiles(errors: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:

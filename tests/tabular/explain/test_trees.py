@@ -100,7 +100,7 @@ def test_the_table(fitted):
     assert len(top[0].inputs) == len(top[0].weights)
     assert "question" in repr(trees)
     assert top[0].rule().endswith(f"≥ {top[0].threshold:.2f}")
-    with pytest.raises(KeyError, match="a column must be one of"):
+    with pytest.raises(KeyError, match=r"No column .depth.; the columns are"):
         trees["depth"]
 
 
@@ -128,5 +128,7 @@ def test_what_has_no_trees():
     with pytest.raises(ValueError, match="plain MLP"):
         model.trees()
     forest = NRSRegressor(**FAST).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="n must be an integer of at least 1"):
+    with pytest.raises(
+        ValueError, match="n must be an integer of at least 1, or None for all; got 0"
+    ):
         forest.trees(0)

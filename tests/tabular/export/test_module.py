@@ -41,7 +41,7 @@ def test_numbers_with_their_preprocessing():
 def test_texts_do_not_fit_into_tensors():
     X, y = mixed_table(60)
     model = NRSClassifier(**FAST).fit(X, y)
-    with pytest.raises(ValueError, match=r"however: \['category', 'date'\]"):
+    with pytest.raises(ValueError, match=r"this one has columns of \['category', 'date'\]"):
         model.to_torch(preprocessing=True)
 
 

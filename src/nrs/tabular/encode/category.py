@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrs.tabular.encode.column_encoder import ColumnEncoder
 from nrs.tabular.encode.columns import Column, Kind, Summary
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class CategoryStatistics:
 
 
 @dataclass
-class CategoryEncoder:
+class CategoryEncoder(ColumnEncoder):
     """One-hot features of a category column, left at 0 and 1.
 
     Attributes
@@ -179,9 +180,6 @@ class CategoryEncoder:
             logs = np.append(np.log1p(self.counts), [self.frequency_mean, 0.0])
             out[:, n_hot] = ((logs - self.frequency_mean) / self.frequency_std)[place]
 
-    def original(self, place: int, value: float) -> str:
-        return f"{value:.3g}"
-
     def onnx_schema(self) -> dict[str, Any]:
         missing = missing_text(self.levels)
         return {"type": "string", "missing": missing, "levels": list(self.levels)}
@@ -210,13 +208,6 @@ class CategoryEncoder:
             default_int64=unseen,
         )
         return graph.op("Gather", graph.constant(rows), graph.reshape(place, -1), axis=0)
-
-    def state(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> CategoryEncoder:
-        return cls(**state)
 
 
 def missing_text(levels: Sequence[str]) -> str:

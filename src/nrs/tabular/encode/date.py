@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrs.tabular.encode.column_encoder import ColumnEncoder
 from nrs.tabular.encode.columns import Column, Kind, Summary
 from nrs.tabular.encode.number import Moments, moments
 
@@ -34,7 +35,7 @@ class DateStatistics:
         if len(present) == 0:
             return
         ticks = present.astype(np.int64).astype(np.float64)[:, None]
-        found = moments(lambda: iter([(0, ticks)]), 1, lambda row, column: None)
+        found = moments(lambda: iter([(0, ticks)]), 1)
         self.moments = self.moments.merge(found)
         ranges = np.array([[angles.min(), angles.max()] for _, angles in turns(present)])
         self._widen(ranges)
@@ -50,7 +51,7 @@ class DateStatistics:
         )
 
     def encoder(self, *, scale: str, max_levels: int) -> DateEncoder:
-        _, seen, mean, std = self.moments.column(0)
+        _, seen, mean, std = self.moments.columns()[0]
         varies = (self.angles[:, 1] > self.angles[:, 0]).tolist()
         parts = [
             part for part, one in zip(("month", "weekday", "hour"), varies, strict=True) if one
@@ -72,7 +73,7 @@ class DateStatistics:
 
 
 @dataclass
-class DateEncoder:
+class DateEncoder(ColumnEncoder):
     """A date column: standardised time, and the parts of the year, week and day as sine and cosine.
 
     ``center`` and ``scale`` are in microseconds; a ``scale`` of 0 means that no time varies.
@@ -93,10 +94,6 @@ class DateEncoder:
     def features(self) -> list[str]:
         waves = [f" ({part} {wave})" for part in self.parts for wave in ("sin", "cos")]
         return [""] * (self.scale > 0) + waves + [" (missing)"] * self.missing
-
-    @property
-    def neutral(self) -> list[float]:
-        return [0.0] * len(self.features)
 
     def write(self, column: Column, out: np.ndarray) -> None:
         absent = column.missing()
@@ -123,9 +120,6 @@ class DateEncoder:
             return f"{value:.3g}"
         return moment.strftime("%Y-%m-%d")
 
-    def onnx_schema(self) -> dict[str, Any]:
-        return {"type": "double", "missing": "NaN"}
-
     def onnx_cells(self, column: Column) -> np.ndarray:
         """Seconds since 1970-01-01 00:00 UTC."""
         seconds: np.ndarray = column.values.astype(np.int64) / 1e6
@@ -150,13 +144,6 @@ class DateEncoder:
             features.append(graph.cast(missing, np.float32))
         return graph.concat(features)
 
-    def state(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> DateEncoder:
-        return cls(**state)
-
 
 def turns(dates: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Angle in the year (by month), the week (by day) and the day of each date, none missing."""
@@ -178,10 +165,7 @@ def _onnx_month(graph: Graph, seconds: str, days: str) -> list[str]:
     In years that begin on 1 March leap days come last, so that the months before them have the
     same lengths every year: (5·day + 2) / 153 counts them.
     """
-
-    def whole(kind: str, value: str, by: int | str) -> str:
-        return graph.op(kind, value, graph.constant(np.int64(by)) if isinstance(by, int) else by)
-
+    whole = graph.integer
     # 719468 days lie between 1 March of the year 0 and 1 January 1970.
     since = whole("Add", graph.cast(days, np.int64), 719_468 + EARLIEST)
     day = whole("Mod", since, CYCLE)
@@ -198,9 +182,8 @@ def _onnx_month(graph: Graph, seconds: str, days: str) -> list[str]:
 
 def _onnx_weekday(graph: Graph, seconds: str, days: str) -> list[str]:
     # 1 January 1970 was a Thursday; the days so far must not be negative.
-    shift, week = (graph.constant(np.int64(number)) for number in (EARLIEST * 7 + 3, 7))
-    since = graph.op("Add", graph.cast(days, np.int64), shift)
-    return _onnx_waves(graph, graph.op("Mod", since, week), 7)
+    since = graph.integer("Add", graph.cast(days, np.int64), EARLIEST * 7 + 3)
+    return _onnx_waves(graph, graph.integer("Mod", since, 7), 7)
 
 
 def _onnx_hour(graph: Graph, seconds: str, days: str) -> list[str]:

@@ -10,16 +10,23 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from nrs.tabular.encode.category import CategoryEncoder
+from nrs.tabular.encode.column_encoder import ColumnEncoder, Statistics
 from nrs.tabular.encode.columns import Column, Kind
-from nrs.tabular.encode.kinds import KINDS, STATISTICS, ColumnEncoder, Statistics
+from nrs.tabular.encode.date import DateEncoder
 from nrs.tabular.encode.number import Moments, NumberBlock, NumberEncoder, moments, row_chunks
 from nrs.tabular.encode.sparse import SparseScaler
-from nrs.tabular.encode.statistics import TableStatistics
+from nrs.tabular.encode.statistics import STATISTICS, TableStatistics
 from nrs.tabular.encode.table import Table, categorical_columns, infinite_value, read_table
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
 
+KINDS: dict[Kind, type[ColumnEncoder]] = {
+    **dict.fromkeys(("number", "boolean", "duration"), NumberEncoder),
+    "date": DateEncoder,
+    "category": CategoryEncoder,
+}
 STATE_VERSION = 1
 # Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
 FRAME_COLUMNS = 16
@@ -34,8 +41,8 @@ class TableEncoder(BaseEstimator):
     number,       ``(x - mean) / std``; constant columns give none. Missing is the mean.
     duration      With ``scale="none"`` the values as they are, constant columns too.
     boolean       0 or 1; missing is 0.5
-    category      one 0/1 feature a level, missing being a level if training had it; a single one
-                  for two levels. An unseen level is all zeros (0.5 if there is a single feature)
+    category      one 0/1 feature per level, missing being a level if training had it; a single
+                  one for two levels. An unseen level is all zeros (0.5 in a single feature)
     category of   0/1 features of the most frequent ``max_levels`` (those seen at least twice),
     many levels   one that the others share, and the standardised log(1 + rows of the level)
     date          standardised time; month, weekday and hour (with its fraction) as sine and
@@ -50,11 +57,11 @@ class TableEncoder(BaseEstimator):
     Parameters
     ----------
     categorical_features : list of names, list of indices, boolean mask, "from_dtype" or None
-        Columns to take as categories beside those whose dtype says so.
+        Columns to treat as categories, in addition to those with a categorical dtype.
     scale : {"standard", "none"}
-        What happens to numbers, durations and sparse matrices; the rest is the same for both.
+        Whether numbers, durations and sparse matrices are scaled; nothing else depends on it.
     max_levels : int
-        Most levels of a column with a feature of their own.
+        Largest number of levels of a column that get a feature each.
 
     Attributes
     ----------
@@ -63,15 +70,15 @@ class TableEncoder(BaseEstimator):
     feature_names_in_ : ndarray of str
         Only if the training table had names.
     n_features_out_ : int
-        Features that they become.
+        Number of features.
     feature_names_out_ : ndarray of str, shape (n_features_out_,)
-        What each feature tells, such as ``colour=red``.
+        Names such as ``colour=red``.
     groups_ : ndarray of int64, shape (n_features_out_,)
         Source column of each feature, ascending.
     kinds_ : list of str, length n_features_in_
         "number", "boolean", "duration", "date" or "category".
     is_sparse_ : bool
-        Whether :meth:`transform` gives a CSR matrix.
+        Whether :meth:`transform` returns a CSR matrix.
 
     Examples
     --------
@@ -109,7 +116,6 @@ class TableEncoder(BaseEstimator):
         Parameters
         ----------
         X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads
-            The table to learn from.
         rows : array of int, or boolean mask of shape (n_rows,), optional
             The training rows.
 
@@ -127,7 +133,7 @@ class TableEncoder(BaseEstimator):
             rows = np.asarray(rows)
             rows = np.flatnonzero(rows) if rows.dtype == bool else rows
             if len(rows) == 0:
-                raise ValueError("rows is empty: at least one training row is needed")
+                raise ValueError("rows is empty; give at least one training row")
         self._begin(table.n_columns, table.names)
         if table.sparse is not None:
             self._sparse = SparseScaler.fit(table, rows, scaled=self.scale == "standard")
@@ -151,10 +157,10 @@ class TableEncoder(BaseEstimator):
 
     def _check_parameters(self) -> None:
         if self.scale not in ("standard", "none"):
-            raise ValueError(f"scale must be 'standard' or 'none', however: scale={self.scale!r}")
+            raise ValueError(f"scale must be 'standard' or 'none'; got {self.scale!r}")
         if not isinstance(self.max_levels, (int, np.integer)) or self.max_levels < 1:
             raise ValueError(
-                f"max_levels must be at least 1, however: max_levels={self.max_levels}"
+                f"max_levels must be an integer of at least 1; got {self.max_levels!r}"
             )
 
     def _begin(self, n_columns: int, names: list[str] | None) -> None:
@@ -172,10 +178,9 @@ class TableEncoder(BaseEstimator):
             kind: Kind = "boolean" if table.matrix.dtype.kind == "b" else "number"
             singly = sorted(declared)
             learned = _matrix_moments(table, table.matrix, rows, together)
-            for place, index in enumerate(together):
+            for index, found in zip(together, learned.columns(), strict=True):
                 self.kinds_[index] = kind
-                one = NumberEncoder.of_moments(kind, learned.column(place), self.scale)
-                self.encoders[index] = one
+                self.encoders[index] = NumberEncoder.of_moments(kind, found, self.scale)
         for index in singly:
             column = table.column(index, "category" if index in declared else None)
             if rows is not None:
@@ -199,13 +204,10 @@ class TableEncoder(BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        features = [
-            (i, names[i] + text) for i, one in self.encoders.items() for text in one.features
-        ]
+        features = [(i, names[i] + end) for i, one in self.encoders.items() for end in one.features]
         if self._sparse is not None:
             features = [(index, names[index]) for index in self._sparse.kept.tolist()]
-        if not features:
-            features = [(0, "constant")]
+        features = features or [(0, "constant")]
         self.n_features_out_ = len(features)
         self.groups_ = np.array([index for index, _ in features], dtype=np.int64)
         self.feature_names_out_ = np.array([name for _, name in features], dtype=object)
@@ -265,29 +267,20 @@ class TableEncoder(BaseEstimator):
         return out
 
     def to_onnx(self, graph: Graph, inputs: Sequence[str]) -> str:
-        """Add the encoding of raw rows to a graph: :meth:`transform` as ONNX operators.
+        """Add :meth:`transform` to a graph; returns the name of the (rows, n_features_out_) value.
 
         Parameters
         ----------
-        graph : Graph
-        inputs : sequence of str
-            The name of the (rows, 1) value of each column, or of one (rows, columns) value if
+        inputs : the name of the (rows, 1) value of each column, or of one (rows, columns) value if
             :attr:`reads_matrix`. Cells are those of :meth:`ColumnEncoder.onnx_cells`.
-
-        Returns
-        -------
-        str
-            The name of the (rows, n_features_out_) features.
         """
         pieces: list[tuple[np.ndarray, str]] = []
         source = self.numbers.source.tolist()
         if source:
-            one = self.reads_matrix
-            raw = (
-                graph.columns(inputs[0], source)
-                if one
-                else graph.concat([inputs[index] for index in source])
-            )
+            if self.reads_matrix:
+                raw = graph.columns(inputs[0], source)
+            else:
+                raw = graph.concat([inputs[index] for index in source])
             pieces += self.numbers.to_onnx(graph, raw)
         for index, encoder in self._singly.items():
             places = self.first[index] + np.arange(len(encoder.features))
@@ -298,9 +291,9 @@ class TableEncoder(BaseEstimator):
             return graph.op("Expand", graph.constant(np.zeros(1, np.float32)), shape)
         order = np.concatenate([places for places, _ in pieces])
         features = graph.concat([value for _, value in pieces])
-        return (
-            features if (np.diff(order) == 1).all() else graph.columns(features, np.argsort(order))
-        )
+        if (np.diff(order) == 1).all():
+            return features
+        return graph.columns(features, np.argsort(order))
 
     def fit_transform(self, X: Any, rows: np.ndarray | None = None) -> Any:
         """Learn from `rows` (all by default), then encode every row.
@@ -320,7 +313,7 @@ class TableEncoder(BaseEstimator):
             extra = sorted(known.keys() - set(self.names))
             if absent or extra:
                 raise ValueError(
-                    f"the table's columns differ from those in training: missing {absent}, "
+                    f"The table's columns differ from those in training: missing {absent}, "
                     f"unexpected {extra}"
                 )
             return np.array([known[name] for name in self.names])
@@ -359,7 +352,7 @@ class TableEncoder(BaseEstimator):
                 chunk = np.empty((part.stop - part.start, len(read)))
                 for place, values in enumerate(read):
                     chunk[:, place] = values[part]
-                block.write(chunk, out[part], group, lambda row, place: None)
+                block.write(chunk, out[part], group)
 
     def to_state(self) -> dict[str, Any]:
         """Everything learned, as a dictionary that JSON can hold; see :meth:`from_state`."""
@@ -381,12 +374,12 @@ class TableEncoder(BaseEstimator):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
-        """The fitted encoder that :meth:`to_state` described, equal to the bit.
+        """The fitted encoder that :meth:`to_state` described; its features are bit-identical.
 
         Parameters
         ----------
         state : dict
-            What :meth:`to_state` gave, also after a round trip through JSON.
+            What :meth:`to_state` returned, also after a round trip through JSON.
 
         Examples
         --------
@@ -398,8 +391,8 @@ class TableEncoder(BaseEstimator):
         """
         if state.get("version") != STATE_VERSION:
             raise ValueError(
-                f"the encoder's state has version {state.get('version')!r}, "
-                f"but this version of nrs reads {STATE_VERSION}: update nrs"
+                f"The encoder's state has version {state.get('version')!r}, but this version of "
+                f"nrs reads version {STATE_VERSION}. Update nrs."
             )
         kinds: list[Kind] = list(state["kinds"])
         declared = [index for index, kind in enumerate(kinds) if kind == "category"]

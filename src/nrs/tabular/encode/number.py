@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrs.tabular.encode.column_encoder import ColumnEncoder
 from nrs.tabular.encode.columns import Column, Kind, Summary
 
 if TYPE_CHECKING:
@@ -41,17 +42,17 @@ class Moments:
         """Moments of no rows."""
         return cls(*np.zeros((2, d), np.int64), *np.zeros((4, d)))
 
-    def column(self, place: int) -> tuple[float, float, float, float]:
-        """Missing cells, other cells, mean and standard deviation of one column."""
-        missing, seen, mean, std, _, _ = (float(a[place]) for a in vars(self).values())
-        return missing, seen, mean, std
+    def columns(self) -> list[tuple[float, ...]]:
+        """Missing cells, other cells, mean and standard deviation of each column."""
+        arrays = (self.missing, self.seen, self.mean, self.std)
+        return list(zip(*(array.astype(float).tolist() for array in arrays), strict=True))
 
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both (Chan, Golub & LeVeque, 1983), whatever their magnitude.
 
         Examples
         --------
-        >>> two, three = (moments(lambda v=v: iter([(0, np.array(v)[:, None])]), 1, lambda *_: None)
+        >>> two, three = (moments(lambda v=v: iter([(0, np.array(v)[:, None])]), 1)
         ...               for v in ([1.0, 3.0], [1.0, 3.0, 7.0]))
         >>> both = two.merge(three)
         >>> both.seen.tolist(), both.mean.tolist(), both.std.round(6).tolist()
@@ -81,7 +82,7 @@ def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def moments(chunks: Chunks, d: int, on_infinite: OnInfinite) -> Moments:
+def moments(chunks: Chunks, d: int, on_infinite: OnInfinite | None = None) -> Moments:
     """Mean and standard deviation in two passes over row chunks, exact for any float64 column.
 
     With values moved to [-1, 1] by their range, neither 1e300 nor 1e-300 can overflow when
@@ -90,25 +91,22 @@ def moments(chunks: Chunks, d: int, on_infinite: OnInfinite) -> Moments:
 
     Parameters
     ----------
-    chunks : callable
-        Returns, each time it is called, an iterator over (first row, array of shape (m, d)).
-    d : int
-        Number of columns.
-    on_infinite : callable
-        Raises for the (row, column) of an infinite value.
+    chunks : returns an iterator over (first row, array of shape (m, d)) each time it is called.
+    d : number of columns.
+    on_infinite : raises for the (row, column) of an infinite value; None if there can be none.
     """
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
     missing, n_rows = np.zeros(d, dtype=np.int64), 0
     for start, chunk in chunks():
         n_rows += len(chunk)
-        least, most = chunk.min(axis=0), chunk.max(axis=0)
-        if not (np.isfinite(least).all() and np.isfinite(most).all()):
+        lowest, highest = chunk.min(axis=0), chunk.max(axis=0)
+        if not (np.isfinite(lowest).all() and np.isfinite(highest).all()):
             absent = np.isnan(chunk)
-            refuse_infinite(chunk, start, on_infinite)
+            _refuse_infinite(chunk, start, on_infinite)
             missing += absent.sum(axis=0)
-            least = np.where(absent, np.inf, chunk).min(axis=0)
-            most = np.where(absent, -np.inf, chunk).max(axis=0)
-        low, high = np.minimum(low, least), np.maximum(high, most)
+            lowest = np.where(absent, np.inf, chunk).min(axis=0)
+            highest = np.where(absent, -np.inf, chunk).max(axis=0)
+        low, high = np.minimum(low, lowest), np.maximum(high, highest)
     seen = n_rows - missing
     low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
     # Halves before the sum: high - low may be beyond float64.
@@ -130,12 +128,10 @@ def moments(chunks: Chunks, d: int, on_infinite: OnInfinite) -> Moments:
     return Moments(missing, seen, mean, np.where(half > 0, std, 0.0), low, high)
 
 
-def refuse_infinite(chunk: np.ndarray, start: int, on_infinite: OnInfinite) -> None:
+def _refuse_infinite(chunk: np.ndarray, start: int, on_infinite: OnInfinite | None) -> None:
     """Call `on_infinite` with the row and column of the first infinite cell, if there is one."""
-    infinite = np.isinf(chunk)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
-        on_infinite(start + int(row), int(column))
+    if on_infinite is not None and len(cells := np.argwhere(np.isinf(chunk))):
+        on_infinite(start + int(cells[0, 0]), int(cells[0, 1]))
 
 
 class NumberStatistics:
@@ -148,17 +144,17 @@ class NumberStatistics:
     def add(self, column: Column) -> None:
         values = column.values[:, None]
         parts = list(row_chunks(len(values), 1))
-        found = moments(lambda: ((p.start, values[p]) for p in parts), 1, lambda row, place: None)
+        found = moments(lambda: ((part.start, values[part]) for part in parts), 1)
         self.moments = self.moments.merge(found)
 
     def merge(self, other: NumberStatistics) -> None:
         self.moments = self.moments.merge(other.moments)
 
     def encoder(self, *, scale: str, max_levels: int) -> NumberEncoder:
-        return NumberEncoder.of_moments(self.kind, self.moments.column(0), scale)
+        return NumberEncoder.of_moments(self.kind, self.moments.columns()[0], scale)
 
     def summary(self) -> Summary:
-        missing, seen, mean, _ = self.moments.column(0)
+        missing, seen, mean, _ = self.moments.columns()[0]
         low, high = self.moments.low[0], self.moments.high[0]
         shown = f"{100 * mean:.0f} % true" if self.kind == "boolean" else f"{low:.6g} … {high:.6g}"
         return Summary(int(missing), int(seen), shown)
@@ -170,18 +166,15 @@ class NumberStatistics:
         self.moments = Moments(*map(np.array, state))
 
 
-@dataclass(frozen=True)
-class NumberEncoder:
+@dataclass
+class NumberEncoder(ColumnEncoder):
     """One column of numbers, booleans or durations.
 
     Attributes
     ----------
-    center, scale : float
-        A value's feature is ``(x - center) / scale``.
-    fill : float
-        The feature of a missing cell.
-    shown, missing : bool
-        Whether there is a feature for the value, and one that is 1 where a cell is missing.
+    center, scale : a value's feature is ``(x - center) / scale``.
+    fill : the feature of a missing cell.
+    shown, missing : whether the value has a feature, and whether missing cells have one.
     """
 
     center: float
@@ -195,10 +188,9 @@ class NumberEncoder:
         """Encoder from (missing cells, other cells, mean, standard deviation)."""
         missing, seen, mean, std = learned
         scaled = scale == "standard" and kind != "boolean"
-        center, divisor = (mean, std if std > 0 else 1.0) if scaled else (0.0, 1.0)
         return cls(
-            center=center,
-            scale=divisor,
+            center=mean if scaled else 0.0,
+            scale=std if scaled and std > 0 else 1.0,
             fill=0.5 if kind == "boolean" else 0.0 if scaled else mean,
             # The paper's network reads every column, so unscaled constants stay.
             shown=seen > 0 and (std > 0 or scale == "none"),
@@ -217,8 +209,12 @@ class NumberEncoder:
     def neutral(self) -> list[float]:
         return [self.fill] * self.shown + [0.0] * self.missing
 
+    def places(self, first: int) -> tuple[int, int]:
+        """Output columns of the value and of the missing flag, -1 for none."""
+        return first if self.shown else -1, first + self.shown if self.missing else -1
+
     def write(self, column: Column, out: np.ndarray) -> None:
-        self._block().write(column.values[:, None], out, slice(None), lambda row, place: None)
+        NumberBlock.of({0: self}, {0: 0}).write(column.values[:, None], out)
 
     def original(self, place: int, value: float) -> str:
         if place or not self.shown:
@@ -227,24 +223,9 @@ class NumberEncoder:
         # Scaled and back, 0 is a little off.
         return short(0.0 if abs(number) < 1e-6 * self.scale else number)
 
-    def onnx_schema(self) -> dict[str, Any]:
-        return {"type": "double", "missing": "NaN"}
-
-    def onnx_cells(self, column: Column) -> np.ndarray:
-        return column.values.astype(np.float64)
-
     def to_onnx(self, graph: Graph, value: str) -> str:
-        return graph.concat([piece for _, piece in self._block().to_onnx(graph, value)])
-
-    def _block(self) -> NumberBlock:
-        return NumberBlock.of({0: self}, {0: 0})
-
-    def state(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> NumberEncoder:
-        return cls(**state)
+        block = NumberBlock.of({0: self}, {0: 0})
+        return graph.concat([piece for _, piece in block.to_onnx(graph, value)])
 
 
 @dataclass
@@ -263,7 +244,11 @@ class NumberBlock:
     missing_at: np.ndarray
 
     def write(
-        self, chunk: np.ndarray, out: np.ndarray, part: slice, on_infinite: OnInfinite
+        self,
+        chunk: np.ndarray,
+        out: np.ndarray,
+        part: slice = slice(None),
+        on_infinite: OnInfinite | None = None,
     ) -> None:
         """Write the features of `chunk`, shape (m, k), into `out`, shape (m, d_out).
 
@@ -275,7 +260,7 @@ class NumberBlock:
             values = np.subtract(chunk, self.center[part], dtype=np.float64)
             values /= self.scale[part]
         if not np.isfinite(values).all():
-            refuse_infinite(chunk, 0, on_infinite)
+            _refuse_infinite(chunk, 0, on_infinite)
             missing = np.isnan(values)
             np.copyto(values, self.fill[part], where=missing)
             shown = missing_at >= 0
@@ -290,27 +275,19 @@ class NumberBlock:
     @classmethod
     def of(cls, encoders: Mapping[int, NumberEncoder], first: Mapping[int, int]) -> NumberBlock:
         """Block of the encoders of some source columns, given their first output columns."""
-        entries = [
-            (
-                *(index, one.center, one.scale, one.fill),
-                first[index] if one.shown else -1,
-                first[index] + one.shown if one.missing else -1,
-            )
-            for index, one in encoders.items()
+        rows = [
+            (i, one.center, one.scale, one.fill, *one.places(first[i]))
+            for i, one in encoders.items()
         ]
         names = [field.name for field in fields(cls)]
-        columns = zip(*entries, strict=True) if entries else ((),) * len(names)
+        columns = np.array(rows, dtype=np.float64).reshape(-1, len(names)).T
         return cls.from_state(dict(zip(names, columns, strict=True)))
 
     def encoders(self) -> dict[int, NumberEncoder]:
         """The encoder of each source column."""
-        center, scale, fill = (a.tolist() for a in (self.center, self.scale, self.fill))
-        shown, missing = ((at >= 0).tolist() for at in (self.value_at, self.missing_at))
-        columns = zip(center, scale, fill, shown, missing, strict=True)
-        return {
-            index: NumberEncoder(*column)
-            for index, column in zip(self.source.tolist(), columns, strict=True)
-        }
+        learned = (self.center, self.scale, self.fill, self.value_at >= 0, self.missing_at >= 0)
+        columns = zip(*(array.tolist() for array in learned), strict=True)
+        return dict(zip(self.source.tolist(), (NumberEncoder(*c) for c in columns), strict=True))
 
     def to_onnx(self, graph: Graph, raw: str) -> list[tuple[np.ndarray, str]]:
         """Add the encoding of (rows, k) cells; returns output columns and the value they take.

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nrs.tabular.encode.category import CategoryStatistics
+from nrs.tabular.encode.column_encoder import Statistics
 from nrs.tabular.encode.columns import Kind
-from nrs.tabular.encode.kinds import STATISTICS, Statistics
+from nrs.tabular.encode.date import DateStatistics
+from nrs.tabular.encode.number import NumberStatistics
 from nrs.tabular.encode.table import Table
+
+STATISTICS: dict[Kind, type[Statistics]] = {
+    "number": NumberStatistics,
+    "boolean": NumberStatistics,
+    "duration": NumberStatistics,
+    "date": DateStatistics,
+    "category": CategoryStatistics,
+}
 
 
 class TableStatistics:

@@ -1,7 +1,7 @@
 """Local attributions: how much each feature of a row moved the output, by the exact gradient.
 
-What is explained is one number a row: of a classifier the log-odds of a class (the second of two,
-else the predicted one), of a regressor its prediction.
+One number per row is explained: the log-odds of a class (the second of two, else the predicted one)
+of a classifier, the prediction of a regressor.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.targets import ClassTarget, MultilabelTarget
+from nrs.tabular.explain.inputs import Model, encoded
+from nrs.tabular.targets import Target
 
 METHODS = ("integrated_gradients", "gradient_x_input")
-FEWEST_STEPS = 32
-MOST_STEPS = 4096
+MIN_STEPS, MAX_STEPS = 32, 4096
 # Rows times points of the path in one pass.
-MOST_POINTS = 2048
+MAX_POINTS = 2048
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,13 @@ class Attribution:
 
     Attributes
     ----------
-    features : ndarray (n_rows, n_features_out)
-        Of each encoded feature.
-    columns : ndarray (n_rows, n_columns)
-        Summed over the features of each source column.
-    outputs : ndarray (n_rows,)
-        What the model says of the rows: log-odds, or numbers.
-    base : ndarray (n_rows,)
-        What it says of the baseline.
-    gap : ndarray (n_rows,)
-        ``outputs - base`` minus the sum of the attributions: 0 but for the tolerance of integrated
-        gradients.
-    targets : ndarray (n_rows,)
-        Number of the class or output that is explained.
-    feature_names, column_names : lists of str
-        What the columns of both arrays are called.
+    features : (n_rows, n_features_out) attribution of each encoded feature.
+    columns : (n_rows, n_columns) their sums over the features of each source column.
+    outputs, base : (n_rows,) the model's log-odds or numbers for the rows and for the baseline.
+    gap : (n_rows,) ``outputs - base`` minus the sum of the attributions: 0 up to the tolerance of
+        integrated gradients.
+    targets : (n_rows,) number of the class or output that is explained.
+    feature_names, column_names : names of the columns of both arrays.
     """
 
     features: np.ndarray
@@ -60,7 +52,7 @@ class Attribution:
 
 
 def attribute(
-    model: Any,
+    model: Model,
     X: Any,
     method: str = "integrated_gradients",
     *,
@@ -68,7 +60,7 @@ def attribute(
     baseline: Any = None,
     tolerance: float = 1e-3,
 ) -> Attribution:
-    """Attribute the output for each row to the features that it is made of.
+    """Attribute the output for each row to its features.
 
     Parameters
     ----------
@@ -82,11 +74,10 @@ def attribute(
         Number of the class or output; by default the second of two classes, the most probable of
         more, the first of several numbers.
     baseline : table of one row, optional
-        What rows are compared with. By default the encoding's neutral row: numbers at their mean,
-        no category.
+        The row to compare with; by default numbers at their mean, no category.
     tolerance : float
-        Largest gap of integrated gradients, as a share of ``|output - base| + 1``; rows that miss
-        it get twice as many steps, up to 4096.
+        Largest gap of integrated gradients, as a share of ``|output - base| + 1``; the steps of
+        rows with a larger one are doubled, up to 4096.
 
     Examples
     --------
@@ -107,30 +98,26 @@ def attribute(
     """
     check_is_fitted(model)
     if method not in METHODS:
-        raise ValueError(f"method must be one of {METHODS}, however: method={method!r}")
+        raise ValueError(f"method must be one of {METHODS}; got {method!r}")
     if not tolerance > 0:
-        raise ValueError(f"tolerance must be more than 0, however: tolerance={tolerance!r}")
-    encoder: TableEncoder = model.encoder_
-    x = _features(model, X)
-    start = (
-        torch.from_numpy(neutral_row(encoder)) if baseline is None else _features(model, baseline)
-    )
-    start = start.reshape(-1, x.shape[1])
+        raise ValueError(f"tolerance must be more than 0; got {tolerance!r}")
+    encoder = model.encoder_
+    x = torch.from_numpy(encoded(model, X)).double()
+    neutral = neutral_row(encoder)[None] if baseline is None else encoded(model, baseline)
+    start = torch.from_numpy(neutral).double()
     if len(start) != 1:
-        raise ValueError(f"baseline must be a table of one row, however: {len(start)} rows")
+        raise ValueError(f"baseline must be a table of one row; got {len(start)} rows")
     network = copy.deepcopy(model.predictor_).cpu().double()
     targets = _targets(model, network, x, target)
     output = _explained(network, model.target_)
     with torch.no_grad():
         outputs, base = output(x, targets), output(start.expand_as(x), targets)
-    difference = x - start
     if method == "gradient_x_input":
-        features = _mean_gradient(output, x, start, targets, torch.ones(1)) * difference
+        features = _mean_gradient(output, x, start, targets, torch.ones(1)) * (x - start)
     else:
         features = _integrate(output, x, start, targets, outputs - base, tolerance)
-    groups = torch.from_numpy(encoder.groups_)
     columns = torch.zeros(len(x), encoder.n_features_in_, dtype=torch.float64)
-    columns.index_add_(1, groups, features)
+    columns.index_add_(1, torch.from_numpy(encoder.groups_), features)
     return Attribution(
         features=features.numpy(),
         columns=columns.numpy(),
@@ -161,43 +148,22 @@ def neutral_row(encoder: TableEncoder) -> np.ndarray:
 Output = Callable[[Tensor, Tensor], Tensor]
 
 
-def _features(model: Any, X: Any) -> Tensor:
-    features = model.encoder_.transform(model._read_table(X, reset=False))
-    dense = features if isinstance(features, np.ndarray) else features.toarray()
-    return torch.from_numpy(dense).double()
-
-
-def _targets(model: Any, network: Any, x: Tensor, target: int | None) -> Tensor:
+def _targets(model: Model, network: nn.Module, x: Tensor, target: int | None) -> Tensor:
     n_outputs = model.target_.n_outputs
     if target is not None:
         if not isinstance(target, (int, np.integer)) or not 0 <= target < n_outputs:
-            raise ValueError(
-                f"target must be a number from 0 to {n_outputs - 1}, however: target={target!r}"
-            )
+            raise ValueError(f"target must be an integer from 0 to {n_outputs - 1}; got {target!r}")
         return torch.full((len(x),), int(target))
-    if isinstance(model.target_, ClassTarget):
-        if n_outputs == 2:
-            return torch.ones(len(x), dtype=torch.int64)
-        with torch.no_grad():
-            return torch.cat([network(part).argmax(1) for part in x.split(MOST_POINTS)])
-    return torch.zeros(len(x), dtype=torch.int64)
+    with torch.no_grad():
+        parts = [model.target_.main_output(network(part)) for part in x.split(MAX_POINTS)]
+    return torch.cat(parts)
 
 
-def _explained(network: Any, target: Any) -> Output:
-    """What is explained, as a function of features (B, d) and targets (B,)."""
+def _explained(network: nn.Module, target: Target) -> Output:
+    """The numbers that are explained, as a function of features (B, d) and targets (B,)."""
 
     def output(x: Tensor, targets: Tensor) -> Tensor:
-        outputs = network(x)
-        chosen: Tensor = outputs.gather(1, targets[:, None])[:, 0]
-        if isinstance(target, ClassTarget):
-            if outputs.shape[1] == 1:
-                return chosen
-            others = outputs.scatter(1, targets[:, None], -torch.inf)
-            return chosen - others.logsumexp(1)
-        if isinstance(target, MultilabelTarget):
-            return chosen
-        mean, std = (torch.from_numpy(values)[targets] for values in (target.mean, target.std))
-        return chosen * std + mean
+        return target.explained(network(x), targets)
 
     return output
 
@@ -207,10 +173,10 @@ def _mean_gradient(
 ) -> Tensor:
     """Mean gradient over points of the line from `start` (place 0) to the rows (place 1)."""
     result = torch.empty_like(x)
-    rows = max(1, MOST_POINTS // len(places))
+    rows = max(1, MAX_POINTS // len(places))
     for part in torch.arange(len(x)).split(rows):
         total = torch.zeros(len(part), x.shape[1], dtype=x.dtype)
-        for few in places.to(x.dtype).split(MOST_POINTS):
+        for few in places.to(x.dtype).split(MAX_POINTS):
             points = start + few.view(-1, 1, 1) * (x[part] - start)
             points = points.flatten(0, 1).requires_grad_()
             with torch.enable_grad():
@@ -222,24 +188,19 @@ def _mean_gradient(
 
 
 def _integrate(
-    output: Output,
-    x: Tensor,
-    start: Tensor,
-    targets: Tensor,
-    difference: Tensor,
-    tolerance: float,
+    output: Output, x: Tensor, start: Tensor, targets: Tensor, total: Tensor, tolerance: float
 ) -> Tensor:
     """Integrated gradients by the midpoint rule, finer for the rows that need it."""
     result = torch.zeros_like(x)
     left = torch.arange(len(x))
-    steps = FEWEST_STEPS
+    steps = MIN_STEPS
     while len(left):
         # Kinks of the network make neither rule exact; midpoints need no care at the ends.
         places = (torch.arange(steps) + 0.5) / steps
         gradient = _mean_gradient(output, x[left], start, targets[left], places)
         result[left] = gradient * (x[left] - start)
-        gap = (result[left].sum(1) - difference[left]).abs()
-        far = gap > tolerance * (difference[left].abs() + 1)
-        left = left[far] if steps < MOST_STEPS else left[:0]
+        gap = (result[left].sum(1) - total[left]).abs()
+        far = gap > tolerance * (total[left].abs() + 1)
+        left = left[far] if steps < MAX_STEPS else left[:0]
         steps *= 2
     return result

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nrs.tabular.explain.inputs import Inputs
+from nrs.tabular.explain.inputs import Model
 from nrs.tabular.explain.trees import Trees
 
 
@@ -26,24 +26,24 @@ class Interaction:
     strength: float
 
 
-def interactions(model: Any, X: Any, n: int | None = 10) -> list[Interaction]:
-    """List the pairs of columns that the important trees weigh together, the strongest first.
+def interactions(model: Model, X: Any, n: int | None = 10) -> list[Interaction]:
+    """List the pairs of columns that important trees read together, the strongest first.
 
     A column's part in a tree is the standard deviation, over the rows of `X`, of what it adds to
     the tree's weighted sum, as a share of all columns of the tree. A pair counts in a tree by the
-    product of its parts, since a tree that lives on one column cannot join it with another, and
-    over the trees by their importance.
+    product of its parts, since a tree that depends on one column alone joins it with no other.
+    Trees are weighted by importance.
 
     Parameters
     ----------
     model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
-    X : rows to measure on; some hundred are enough.
+    X : rows to measure on; a few hundred are enough.
     n : how many pairs; None for all.
 
     Notes
     -----
-    A pair with a large strength shares questions. That is needed for an interaction, but does not
-    prove one: two columns with strong effects of their own meet in many trees as well.
+    A pair with a large strength shares trees. An interaction needs that, but it proves none: two
+    columns with strong effects of their own also meet in many trees.
 
     Examples
     --------
@@ -64,34 +64,29 @@ def interactions(model: Any, X: Any, n: int | None = 10) -> list[Interaction]:
     ]
 
 
-def interaction_matrix(model: Any, X: Any) -> np.ndarray:
-    """Give all strengths, symmetric (n_columns, n_columns); the pairs above the diagonal sum to 1.
-
-    The diagonal is 0.
+def interaction_matrix(model: Model, X: Any) -> np.ndarray:
+    """All strengths: symmetric (n_columns, n_columns), zeros on the diagonal, 1 above it in total.
 
     Parameters
     ----------
     model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
-    X : rows to measure on; some hundred are enough.
+    X : rows to measure on; a few hundred are enough.
     """
     trees: Trees = model.trees()
-    inputs: Inputs = trees._inputs
-    values = inputs.values(model, X)
-    n_columns = len(inputs.column_names)
+    values = trees.inputs.values(model, X)
+    n_columns = len(trees.inputs.column_names)
     result = np.zeros((n_columns, n_columns))
-    # The spread of a weighted sum of a column's inputs needs only their covariance.
     centred = values - values.mean(0)
-    for place in trees._order.tolist():
-        read, weights = trees._terms(place)
-        groups, where = np.unique(inputs.groups[read], return_inverse=True)
-        spread = np.empty(len(groups))
-        for number in range(len(groups)):
-            own = where == number
-            spread[number] = (centred[:, read[own]] @ weights[own]).std()
-        total = spread.sum()
-        if total > 0:
-            part = spread / total
-            result[np.ix_(groups, groups)] += trees._importance[place] * np.outer(part, part)
+    for place, importance in enumerate(trees.importance.tolist()):
+        read, weights = trees.terms(place)
+        groups, where = np.unique(trees.inputs.groups[read], return_inverse=True)
+        spread = np.array([
+            (centred[:, read[where == number]] @ weights[where == number]).std()
+            for number in range(len(groups))
+        ])  # fmt: skip
+        if spread.sum() > 0:
+            part = spread / spread.sum()
+            result[np.ix_(groups, groups)] += importance * np.outer(part, part)
     np.fill_diagonal(result, 0)
     total = result.sum() / 2
     return result / total if total > 0 else result

@@ -1,4 +1,4 @@
-"""Pictures of trees and of what counts, with matplotlib."""
+"""Plots of trees and of importances, with matplotlib."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from nrs._util.optional import import_optional
+from nrs.tabular.explain.inputs import Model
 from nrs.tabular.explain.trees import Trees
-from nrs.tabular.targets import ClassTarget
 
-BLUE, RED, GREY = "#4878a8", "#c8553d", "0.55"
 COLOURS = ("#4878a8", "#c8553d", "#588157", "#e0a458", "#8a6fb0", "#4aa3a2", "#a0616a", "#7d7d7d")
-# More columns, or more classes, are not told apart in a small picture.
-MOST_BARS = 10
+# More columns are hard to read in a small plot.
+MAX_BARS = 10
 BINS = 40
+BLUE = COLOURS[0]
 
 
-def plot_importance(model: Any, n: int = 20, ax: Any = None) -> Any:
+def plot_importance(model: Model, n: int = 20, ax: Any = None) -> Any:
     """Draw the importance of the columns, the largest on top; returns the axes.
 
     Parameters
@@ -40,13 +40,12 @@ def plot_importance(model: Any, n: int = 20, ax: Any = None) -> Any:
     return ax
 
 
-def plot_tree(model: Any, X: Any, y: Any = None, tree: int = 0, axes: Any = None) -> Any:
-    """Draw one tree: what it weighs, and where the rows of a table fall about its threshold.
+def plot_tree(model: Model, X: Any, y: Any = None, tree: int = 0, axes: Any = None) -> Any:
+    """Draw one tree: its columns, and where the rows of a table lie relative to its threshold.
 
-    Left, for each column that it reads, how far its part of the weighted sum reaches over the rows:
-    the bar ends at the 10 and 90 % quantiles of the rows, relative to their mean. Right, the
-    weighted sums of all rows, by class if `y` is given; the tree says yes to those right of the
-    threshold.
+    Left: for each column that it reads, the 10 to 90 % quantiles over the rows of its part of the
+    weighted sum, relative to their mean. Right: the weighted sums of all rows, by class if `y` is
+    given; the tree says yes to those right of the threshold.
 
     Parameters
     ----------
@@ -63,10 +62,10 @@ def plot_tree(model: Any, X: Any, y: Any = None, tree: int = 0, axes: Any = None
     plt = import_optional("matplotlib.pyplot", "plot_tree", "plots")
     trees: Trees = model.trees(tree + 1)
     if not 0 <= tree < len(trees):
-        raise ValueError(f"tree must be below the number of trees {len(trees)}, however: {tree}")
+        raise ValueError(f"tree must be from 0 to {len(trees) - 1}; got {tree}")
     one = trees[tree]
     if axes is None:
-        bars = min(len(one.columns), MOST_BARS)
+        bars = min(len(one.columns), MAX_BARS)
         size = (9, max(2.8, 1.3 + 0.26 * bars))
         _, axes = plt.subplots(1, 2, figsize=size, width_ratios=(2, 3), layout="constrained")
     _draw_parts(axes[0], one.columns, trees.contributions(X, tree))
@@ -79,10 +78,10 @@ def plot_tree(model: Any, X: Any, y: Any = None, tree: int = 0, axes: Any = None
     return axes
 
 
-def plot_forest(model: Any, X: Any, y: Any = None, n: int = 9) -> Any:
-    """Draw the `n` most important trees as small pictures of how the rows fall; returns the figure.
+def plot_forest(model: Model, X: Any, y: Any = None, n: int = 9) -> Any:
+    """Draw the `n` most important trees as small plots of the rows; returns the figure.
 
-    Each picture shows the weighted sums of the rows, by class if `y` is given, and the columns
+    Each plot shows the weighted sums of the rows, by class if `y` is given, and the columns
     that weigh most.
 
     Parameters
@@ -120,11 +119,11 @@ def plot_forest(model: Any, X: Any, y: Any = None, n: int = 9) -> Any:
 
 def _draw_parts(ax: Any, columns: tuple[str, ...], parts: np.ndarray) -> None:
     low, middle, high = np.quantile(parts, [0.1, 0.5, 0.9], axis=0) - parts.mean(0)
-    order = np.argsort(parts.std(0))[-MOST_BARS:]
+    order = np.argsort(parts.std(0))[-MAX_BARS:]
     places = np.arange(len(order))
     ax.barh(places, high[order] - low[order], left=low[order], color=BLUE, height=0.6)
     ax.plot(middle[order], places, "|", color="white", markersize=8)
-    ax.axvline(0, color=GREY, linewidth=0.8)
+    ax.axvline(0, color="0.55", linewidth=0.8)
     ax.set_yticks(places, [_short(columns[i], 24) for i in order])
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("part of the weighted sum")
@@ -132,7 +131,7 @@ def _draw_parts(ax: Any, columns: tuple[str, ...], parts: np.ndarray) -> None:
 
 
 def _draw_sides(
-    ax: Any, model: Any, sums: np.ndarray, threshold: float, y: Any, small: bool = False
+    ax: Any, model: Model, sums: np.ndarray, threshold: float, y: Any, small: bool = False
 ) -> None:
     groups = _groups(model, y, len(sums))
     edges = np.histogram_bin_edges(sums, BINS)
@@ -159,19 +158,20 @@ def _draw_sides(
         ax.legend(frameon=False, fontsize=8, loc="upper left")
 
 
-def _groups(model: Any, y: Any, n_rows: int) -> list[tuple[str, np.ndarray]]:
+def _groups(model: Model, y: Any, n_rows: int) -> list[tuple[str, np.ndarray]]:
     """Rows by class, the last group being all further classes."""
     target = model.target_
-    if y is None or not isinstance(target, ClassTarget):
+    if y is None or target.classes is None or target.several:
         return [("rows", np.ones(n_rows, dtype=bool))]
     labels = np.asarray(y)
-    most = len(COLOURS)
-    shown = target.classes if len(target.classes) <= most else target.classes[: most - 1]
+    shown = target.classes
+    if len(shown) > len(COLOURS):
+        shown = shown[: len(COLOURS) - 1]
     groups = [(str(label), labels == label) for label in shown.tolist()]
     if len(shown) < len(target.classes):
         groups.append(("others", ~np.isin(labels, shown)))
     return groups
 
 
-def _short(name: str, most: int) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _short(name: str, length: int) -> str:
+    return name if len(name) <= length else name[: length - 1] + "…"

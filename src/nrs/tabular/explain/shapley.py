@@ -1,8 +1,7 @@
-"""SHAP on raw tables: categories, dates and missing cells take part as numbers take part.
+"""SHAP on raw tables, with categories, dates and missing cells.
 
-SHAP's explainers mix cells of a row with cells of background rows, and need numbers to do it. So
-each distinct cell of a column gets a number, and the function that SHAP calls looks up what the
-numbers stand for.
+SHAP's explainers mix cells of a row with cells of background rows, and need numbers for that. So
+each distinct cell of a column gets a number, and the function that SHAP calls looks up the cells.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nrs._util.optional import import_optional
 from nrs.tabular.encode.table import Table
+from nrs.tabular.explain.inputs import Model, encoded
 
 ALGORITHMS = ("auto", "exact", "permutation")
 
@@ -24,17 +24,13 @@ class CodedRows:
     Parameters
     ----------
     model : fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`
-    X : table
-        Rows to explain, as ``predict`` takes them.
-    background : table
-        Rows that stand for what a column usually holds; some dozens are enough.
+    X : rows to explain, as ``predict`` takes them.
+    background : rows that stand for the usual cells of each column; a few dozen are enough.
 
     Attributes
     ----------
-    rows, background : ndarray (n_rows, n_columns), (n_background, n_columns)
-        The cells as numbers; equal cells have equal numbers.
-    cells : ndarray (n_rows, n_columns) of object
-        The cells of `X` as they are.
+    rows, background : (n_rows, n_columns) the cells as numbers; equal cells have equal numbers.
+    cells : (n_rows, n_columns) of object, the cells of `X` as they are.
 
     Examples
     --------
@@ -49,15 +45,13 @@ class CodedRows:
     True
     """
 
-    def __init__(self, model: Any, X: Any, background: Any) -> None:
+    def __init__(self, model: Model, X: Any, background: Any) -> None:
         check_is_fitted(model)
-        tables = [model._read_table(table, reset=False) for table in (background, X)]
-        parts = [model.encoder_.transform(table) for table in tables]
-        dense = [part if isinstance(part, np.ndarray) else part.toarray() for part in parts]
-        self._model, self._features = model, np.concatenate(dense)
+        parts = [encoded(model, table) for table in (background, X)]
+        self._model, self._features = model, np.concatenate(parts)
         self._groups = model.encoder_.groups_
         codes = np.zeros((len(self._features), model.encoder_.n_features_in_))
-        # Of each column, a row in which to find the cell of a number.
+        # For each column, a row that holds the cell of a number.
         self._where: list[np.ndarray] = []
         for column in range(codes.shape[1]):
             _, first, inverse = np.unique(
@@ -66,8 +60,8 @@ class CodedRows:
             )  # fmt: skip
             codes[:, column] = inverse.ravel()
             self._where.append(first)
-        self.background, self.rows = codes[: len(dense[0])], codes[len(dense[0]) :]
-        self.cells = _cells(tables[1])
+        self.background, self.rows = np.split(codes, [len(parts[0])])
+        self.cells = _cells(model.read_table(X))
 
     def __call__(self, codes: Any) -> np.ndarray:
         """Probabilities of a classifier (n_rows, n_classes), or a regressor's numbers.
@@ -82,17 +76,11 @@ class CodedRows:
             where[places[:, column]] for column, where in enumerate(self._where)
         ])  # fmt: skip
         features = self._features[rows[:, self._groups], np.arange(len(self._groups))]
-        target, outputs = self._model.target_, self._model._forward(features)
-        values: np.ndarray = (
-            target.probabilities(outputs)
-            if hasattr(self._model, "classes_")
-            else target.labels(outputs)
-        )
-        return values
+        return self._model.target_.answer(self._model.forward(features))
 
 
 def shap_values(
-    model: Any,
+    model: Model,
     X: Any,
     background: Any,
     *,
@@ -105,10 +93,8 @@ def shap_values(
     Parameters
     ----------
     model : fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`
-    X : table
-        Rows to explain, as ``predict`` takes them: text, missing cells and dates as they are.
-    background : table
-        Rows that stand for what a column usually holds; some dozens are enough.
+    X : rows to explain, as ``predict`` takes them: text, missing cells and dates as they are.
+    background : rows that stand for the usual cells of each column; a few dozen are enough.
     algorithm : {"auto", "exact", "permutation"}
         Of ``shap.Explainer``; "auto" is exact for up to ten columns.
     max_evals : int or "auto"
@@ -143,7 +129,7 @@ def shap_values(
     True
     """
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm must be one of {ALGORITHMS}, however: algorithm={algorithm!r}")
+        raise ValueError(f"algorithm must be one of {ALGORITHMS}; got {algorithm!r}")
     shap = import_optional("shap", "shap_values", "explain")
     coded = CodedRows(model, X, background)
     # All of the background: by default SHAP takes a hundred rows of it.

@@ -1,16 +1,15 @@
 """The trees inside a trained network: what each reads, its folded weights, how much it counts.
 
-Importance needs no data: batch normalisation has kept what is needed of it. The sum of a tree has
-over the training rows the mean β and the standard deviation |γ| of its normalisation; taken as
-normal, that gives the share of rows that say yes, Φ(β/|γ|), and how far the tree's output varies.
-The same holds of the units after it, so that the mean effect of a tree on the outputs is a product
-of matrices.
+Importance needs no data, because batch normalisation has kept what is needed of it. Over the
+training rows the sum of a tree has the mean β and the standard deviation |γ| of its normalisation;
+taken as normal, that gives the share of rows that say yes, Φ(β/|γ|), and how far the tree's output
+varies. The same holds for the units after it, so the mean effect of a tree on the outputs is a
+product of matrices.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +30,7 @@ class Stems:
     weight (T, F), shift (T,) : the weighted sum, its normalisation folded in.
     member, number (T,) : which member, and which tree of it.
     yes (T,) : about the share of training rows whose sum is at least 0.
-    response (T,) : how far the outputs move when the tree's output moves as far as it usually does.
+    response (T,) : change of the outputs for a typical change of the tree's output.
     """
 
     index: np.ndarray
@@ -41,6 +40,10 @@ class Stems:
     number: np.ndarray
     yes: np.ndarray
     response: np.ndarray
+
+    def take(self, places: np.ndarray | slice) -> Stems:
+        """Some of the trees, in the order of `places`."""
+        return Stems(*(array[places] for array in vars(self).values()))
 
 
 def read_stems(network: nn.Module) -> Stems:
@@ -57,57 +60,56 @@ def read_stems(network: nn.Module) -> Stems:
         if isinstance(network, TableNetwork) and network.subspaces is not None:
             if network.subspaces.depth > 1:
                 raise ValueError(
-                    "the trees of a layer must have one level to be listed, however: depth="
-                    f"{network.subspaces.depth}; fit with depth 1"
+                    "Only trees of one level can be listed; this layer has depth="
+                    f"{network.subspaces.depth}. Fit with depth 1."
                 )
             return _of_layer(network, network.subspaces)
     raise ValueError(
-        "the model must have an NRS layer to have trees, however: it is a plain MLP "
-        f"({type(network).__name__}); fit with n_mul of at least 1"
+        f"The model is a plain MLP ({type(network).__name__}) and has no trees. Fit with n_mul of "
+        "at least 1."
     )
 
 
 def _of_forest(network: ForestNetwork) -> Stems:
     members, subspaces, size = network.index.shape
     scale, shift = affine(network.norm)
-    weight = network.loud_weight().view(-1, size) * scale
+    weight = network.scaled_weight().view(-1, size) * scale
     effect = torch.eye(subspaces).expand(members, -1, -1)
     for layer, norm in zip(network.hidden, network.hidden_norms, strict=True):
         assert isinstance(norm, nn.BatchNorm1d)
         passed = affine(norm)[0].view(members, -1, 1) * layer.cpu()
         effect = _yes(norm).view(members, -1, 1) * (passed @ effect)
     effect = network.out_weight.cpu() @ effect
-    return Stems(
-        index=network.index.view(-1, size).cpu().numpy(),
-        weight=weight.double().cpu().numpy(),
-        shift=shift.view(-1).double().cpu().numpy(),
-        member=np.repeat(np.arange(members), subspaces),
-        number=np.tile(np.arange(subspaces), members),
-        yes=_yes(network.norm).double().numpy(),
-        response=_response(effect, network.norm),
-    )
+    return _stems(network.index.view(-1, size), weight, shift.view(-1), effect, network.norm)
 
 
 def _of_layer(network: TableNetwork, layer: NRS) -> Stems:
     kernel, shift = folded_stage(layer.weight, layer.bias, layer.norm)
-    norm = layer.norm
-    assert isinstance(norm, nn.BatchNorm1d)
-    trees = layer.out_features
-    after = list(network.layers)[list(network.layers).index(layer) + 1 :]
-    effect = torch.eye(trees)
-    for module in after:
+    assert isinstance(layer.norm, nn.BatchNorm1d)
+    modules = list(network.layers)
+    effect = torch.eye(layer.out_features)
+    for module in modules[modules.index(layer) + 1 :]:
         if isinstance(module, nn.Linear):
             effect = module.weight.cpu() @ effect
         elif isinstance(module, nn.BatchNorm1d):
             effect = _yes(module).view(-1, 1) * (affine(module)[0].cpu() * effect)
+    index = layer.subspaces().repeat_interleave(layer.n_per, 0)
+    return _stems(index, kernel.flatten(1), shift, effect.unsqueeze(0), layer.norm)
+
+
+def _stems(
+    index: Tensor, weight: Tensor, shift: Tensor, effect: Tensor, norm: nn.BatchNorm1d
+) -> Stems:
+    """Stems of trees whose effects on the outputs are (members, outputs, trees of a member)."""
+    members, _, trees = effect.shape
     return Stems(
-        index=layer.subspaces().repeat_interleave(layer.n_per, 0).cpu().numpy(),
-        weight=kernel.reshape(trees, -1).double().cpu().numpy(),
+        index=index.cpu().numpy(),
+        weight=weight.double().cpu().numpy(),
         shift=shift.double().cpu().numpy(),
-        member=np.zeros(trees, dtype=np.int64),
-        number=np.arange(trees),
+        member=np.repeat(np.arange(members), trees),
+        number=np.tile(np.arange(trees), members),
         yes=_yes(norm).double().numpy(),
-        response=_response(effect.unsqueeze(0), norm),
+        response=_response(effect, norm),
     )
 
 
@@ -117,8 +119,8 @@ def _yes(norm: nn.BatchNorm1d) -> Tensor:
     return torch.special.ndtr(norm.bias / spread).detach().cpu()
 
 
-def _response(effect: Tensor, norm: Any) -> np.ndarray:
-    """Size of the effects (K, outputs, trees) times the spread of the trees, (K·trees,)."""
+def _response(effect: Tensor, norm: nn.BatchNorm1d) -> np.ndarray:
+    """Size of the effects (members, outputs, trees) times the spread of the trees."""
     if effect.shape[1] > 1:
         # Only differences between classes count.
         effect = effect - effect.mean(1, keepdim=True)

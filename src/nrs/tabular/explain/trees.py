@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nrs._util.optional import import_optional
-from nrs.tabular.explain.inputs import Inputs
-from nrs.tabular.explain.stems import read_stems
+from nrs.tabular.explain.inputs import Inputs, Model
+from nrs.tabular.explain.stems import Stems, read_stems
 
 
 @dataclass(frozen=True)
 class Tree:
-    """One tree: is ``Σ weight · input ≥ threshold``? If so, it passes on by how much.
+    """One tree: is ``Σ weight · input ≥ threshold``? If so, its output is the excess, else 0.
 
     Attributes
     ----------
@@ -24,11 +24,11 @@ class Tree:
     tree : its number in the member.
     columns : names of the columns that it reads.
     inputs : names of what it reads of them: encoded features and bins. A bin ``age[30…45]`` is 0
-        below 30, 1 above 45 and in between how far the number has come.
+        below 30, 1 above 45, and linear in between.
     weights : of the inputs, with the normalisation folded in.
     threshold : what the weighted sum must reach.
     yes : about the share of training rows that reach it.
-    importance : share of the model's response that is due to this tree; all trees sum to one.
+    importance : share of the model's response that is due to this tree; all trees sum to 1.
     """
 
     member: int
@@ -45,7 +45,7 @@ class Tree:
 
         Parameters
         ----------
-        most : how many inputs to write; the others are counted.
+        most : the largest number of inputs to write; the others are counted.
 
         Examples
         --------
@@ -70,73 +70,73 @@ class Trees:
     Attributes
     ----------
     columns : list of str, the names of the table's columns.
+    inputs : Inputs, what the trees can read.
+    importance : ndarray (n_trees,)
     """
 
     columns: list[str] = [field.name for field in fields(Tree)]  # noqa: RUF012
 
-    def __init__(
-        self,
-        model: Any,
-        inputs: Inputs,
-        order: np.ndarray,
-        stems: Any,
-        importance: np.ndarray,
-    ) -> None:
-        self._model, self._inputs = model, inputs
-        self._order, self._stems, self._importance = order, stems, importance
+    def __init__(self, model: Model, inputs: Inputs, stems: Stems, importance: np.ndarray) -> None:
+        self._model, self._stems = model, stems
+        self.inputs, self.importance = inputs, importance
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self.importance)
 
     def __iter__(self) -> Iterator[Tree]:
-        return (self._tree(place) for place in self._order.tolist())
+        return map(self._tree, range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             if key not in self.columns:
-                raise KeyError(f"a column must be one of {self.columns}, however: {key!r}")
+                raise KeyError(f"No column {key!r}; the columns are {self.columns}")
             return [getattr(tree, key) for tree in self]
         if isinstance(key, slice):
-            order = self._order[key]
-            return Trees(self._model, self._inputs, order, self._stems, self._importance)
-        return self._tree(int(self._order[key]))
+            kept = self._stems.take(key)
+            return Trees(self._model, self.inputs, kept, self.importance[key])
+        return self._tree(range(len(self))[key])
 
     def _tree(self, place: int) -> Tree:
         stems = self._stems
-        read, weights = self._terms(place)
+        read, weights = self.terms(place)
         return Tree(
             member=int(stems.member[place]),
             tree=int(stems.number[place]),
-            columns=tuple(self._inputs.columns_of(read)),
-            inputs=tuple(self._inputs.names[i] for i in read.tolist()),
+            columns=tuple(self.inputs.columns_of(read)),
+            inputs=tuple(self.inputs.names[i] for i in read.tolist()),
             weights=tuple(weights.tolist()),
             threshold=float(-stems.shift[place]),
             yes=float(stems.yes[place]),
-            importance=float(self._importance[place]),
+            importance=float(self.importance[place]),
         )
 
-    def _terms(self, place: int) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs that the tree reads, each once, and their weights."""
-        index, weights = self._stems.index[place], self._stems.weight[place]
+    def terms(self, tree: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the inputs that a tree reads, each once, and their weights.
+
+        Parameters
+        ----------
+        tree : number of the tree in this table.
+        """
+        index, weights = self._stems.index[tree], self._stems.weight[tree]
         read, where = np.unique(index, return_inverse=True)
         summed = np.bincount(where.reshape(-1), weights, minlength=len(read))
-        kept = read < len(self._inputs.names)
+        kept = read < len(self.inputs.names)
         return read[kept], summed[kept]
 
     def sums(self, X: Any) -> np.ndarray:
         """Weighted sums of the rows of a table minus the thresholds: (n_rows, n_trees).
 
-        A tree says yes where its sum is at least 0, and passes it on; else it passes on 0.
+        A tree says yes where its sum is at least 0; its output is the sum there, and else 0.
 
         Parameters
         ----------
         X : a table as ``predict`` takes it.
         """
-        inputs = self._inputs.values(self._model, X)
+        inputs = self.inputs.values(self._model, X)
         result = np.empty((len(inputs), len(self)))
-        for column, place in enumerate(self._order.tolist()):
-            read, weights = self._terms(place)
-            result[:, column] = inputs[:, read] @ weights + self._stems.shift[place]
+        for place in range(len(self)):
+            read, weights = self.terms(place)
+            result[:, place] = inputs[:, read] @ weights + self._stems.shift[place]
         return result
 
     def contributions(self, X: Any, tree: int) -> np.ndarray:
@@ -149,9 +149,9 @@ class Trees:
         X : a table as ``predict`` takes it.
         tree : number of the tree in this table.
         """
-        read, weights = self._terms(int(self._order[tree]))
-        terms = self._inputs.values(self._model, X)[:, read] * weights
-        groups, places = np.unique(self._inputs.groups[read], return_inverse=True)
+        read, weights = self.terms(tree)
+        terms = self.inputs.values(self._model, X)[:, read] * weights
+        groups, places = np.unique(self.inputs.groups[read], return_inverse=True)
         result = np.zeros((len(terms), len(groups)))
         np.add.at(result.T, places, terms.T)
         return result
@@ -163,16 +163,13 @@ class Trees:
             f"{tree.rule(4)}"
             for tree in self[:10]
         ]
-        more = f"… {len(self)} trees" if len(self) > 10 else f"{len(self)} trees"
-        return "\n".join([head, *lines, more])
+        more = "… " if len(self) > 10 else ""
+        return "\n".join([head, *lines, f"{more}{len(self)} trees"])
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The table as JSON values, a dictionary a tree."""
+        """The table as JSON values, one dictionary per tree."""
         return [
-            {
-                name: list(value) if isinstance(value := getattr(tree, name), tuple) else value
-                for name in self.columns
-            }
+            {name: list(v) if isinstance(v, tuple) else v for name, v in vars(tree).items()}
             for tree in self
         ]
 
@@ -198,9 +195,9 @@ def read_trees(model: Any, n: int | None = None) -> Trees:
     """
     check_is_fitted(model)
     if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
-        raise ValueError(f"n must be an integer of at least 1, or None for all, however: n={n!r}")
+        raise ValueError(f"n must be an integer of at least 1, or None for all; got {n!r}")
     stems = read_stems(model.network_)
     total = stems.response.sum()
     importance = stems.response / total if total > 0 else stems.response
     order = np.argsort(-importance, kind="stable")[:n]
-    return Trees(model, Inputs.of(model), order, stems, importance)
+    return Trees(model, Inputs.of(model), stems.take(order), importance[order])

@@ -59,6 +59,10 @@ class Graph:
         self.constants.append(tensor)
         return name
 
+    def integer(self, kind: str, value: str, by: int | str) -> str:
+        """Add an operator on int64 values, the second of which may be a number."""
+        return self.op(kind, value, self.constant(np.int64(by)) if isinstance(by, int) else by)
+
     def cast(self, value: str, dtype: type) -> str:
         """Convert to a NumPy dtype."""
         kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.number import LIMIT, NumberBlock, NumberEncoder
-from nrs.tabular.targets import ClassTarget, MultilabelTarget, Target
+from nrs.tabular.targets import Target
 
 
 class TableModule(nn.Module):
@@ -25,19 +26,12 @@ class TableModule(nn.Module):
     numbers : :class:`NumberModule` or None
         The preprocessing, if it is part of the module.
     network : the folded network.
+    answer : from the network's outputs to probabilities or numbers.
     """
-
-    mean: Tensor
-    std: Tensor
 
     def __init__(self, network: nn.Module, target: Target, numbers: nn.Module | None) -> None:
         super().__init__()
-        self.numbers = numbers
-        self.network = network
-        self.kind = target.kind
-        if not isinstance(target, (ClassTarget, MultilabelTarget)):
-            self.register_buffer("mean", torch.as_tensor(target.mean, dtype=torch.float32))
-            self.register_buffer("std", torch.as_tensor(target.std, dtype=torch.float32))
+        self.numbers, self.network, self.answer = numbers, network, target.to_torch()
 
     def outputs(self, x: Tensor) -> Tensor:
         """Outputs before softmax or sigmoid, or in standardised units.
@@ -50,22 +44,18 @@ class TableModule(nn.Module):
         return result
 
     def forward(self, x: Tensor) -> Tensor:
-        outputs = self.outputs(x)
-        if self.kind == "classes":
-            return outputs.softmax(1)
-        if self.kind == "multilabel":
-            return outputs.sigmoid()
-        return outputs * self.std + self.mean
+        answer: Tensor = self.answer(self.outputs(x))
+        return answer
 
 
 class NumberModule(nn.Module):
-    """The encoding of numbers and booleans: standardised, with a feature for what is missing.
+    """The encoding of numbers and booleans: standardised, with a feature for missing cells.
 
     Made by :meth:`nrs.NRSClassifier.to_torch` with ``preprocessing=True``.
 
     **Shape** input ``(B, n_columns)``, NaN where a cell is missing; output ``(B, features)``
-    float32. Give float64 where the digits of large numbers count: they are lost before the mean
-    is subtracted otherwise.
+    float32. Pass float64 where the digits of large numbers count: float32 would lose them before
+    the mean is subtracted.
     """
 
     source: Tensor
@@ -76,16 +66,13 @@ class NumberModule(nn.Module):
 
     def __init__(self, block: NumberBlock, n_features: int) -> None:
         super().__init__()
-        self.n_features = n_features
         for name in ("source", "center", "scale", "fill"):
             self.register_buffer(name, torch.from_numpy(getattr(block, name).copy()))
         # Features among the values, then the missing flags, then a zero where there is neither.
-        order = torch.full((n_features,), 2 * len(block.source))
-        for offset, places in ((0, block.value_at), (len(block.source), block.missing_at)):
-            for place, at in enumerate(places.tolist()):
-                if at >= 0:
-                    order[at] = offset + place
-        self.register_buffer("order", order)
+        places = np.append(block.value_at, block.missing_at)
+        order = np.full(n_features, len(places))
+        order[places[places >= 0]] = np.flatnonzero(places >= 0)
+        self.register_buffer("order", torch.from_numpy(order))
 
     def forward(self, x: Tensor) -> Tensor:
         values = (x.index_select(1, self.source).double() - self.center) / self.scale
@@ -108,16 +95,14 @@ def to_torch(model: Any, *, preprocessing: bool = False) -> TableModule:
     numbers = None
     if preprocessing:
         encoder: TableEncoder = model.encoder_
-        others = sorted({
-            kind
-            for index, kind in enumerate(encoder.kinds_)
-            if not isinstance(encoder.column_encoder(index), NumberEncoder)
-        })  # fmt: skip
+        columns = enumerate(encoder.kinds_)
+        others = {k for i, k in columns if not isinstance(encoder.column_encoder(i), NumberEncoder)}
         if others or encoder.is_sparse_:
+            found = "a sparse matrix" if encoder.is_sparse_ else f"columns of {sorted(others)}"
             raise ValueError(
-                "preprocessing=True needs a model of numbers and booleans, since tensors hold no "
-                f"texts, however: {others or ['a sparse matrix']}; encode rows with "
-                "model.encoder_.transform, or use to_onnx()"
+                "preprocessing=True needs a model of numbers and booleans only, since tensors hold "
+                f"no texts; this one has {found}. Encode rows with model.encoder_.transform, or "
+                "use to_onnx()."
             )
         numbers = NumberModule(encoder.numbers, encoder.n_features_out_)
     network = copy.deepcopy(model.predictor_).cpu().requires_grad_(False)

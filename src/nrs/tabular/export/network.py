@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +13,7 @@ from nrs._util.optional import import_optional
 from nrs.core.fold import FoldedNRS
 from nrs.core.subspace_map import dense_weight, map_rows
 from nrs.tabular.export.graph import OPSETS, Graph
-from nrs.tabular.forest.network import FoldedForest, combine
+from nrs.tabular.forest.network import FoldedForest
 from nrs.tabular.single import TableNetwork
 
 # Up to so many cells the subspaces are written as one matrix, which every runtime multiplies fast;
@@ -118,7 +117,7 @@ class _Forest(nn.Module):
 
     def __init__(self, forest: FoldedForest) -> None:
         super().__init__()
-        self.combine = partial(combine, kind=forest.kind)
+        self.combine = forest.combine
         self.n_members, self.bins = forest.n_members, forest.bins
         weight, shift = forest.weight, forest.shift.reshape(-1)
         # The last input is always 0; it need not be there if its weight is 0.
@@ -141,5 +140,5 @@ class _Forest(nn.Module):
         h = self.first(inputs).unflatten(1, (self.n_members, -1)).transpose(0, 1)
         for weight, shift in self.names:
             h = h.relu() @ self.get_buffer(weight) + self.get_buffer(shift)
-        joint = self.combine(h.transpose(1, 2), weights=self.shares.unsqueeze(1))
+        joint = self.combine(h.transpose(1, 2), self.shares.unsqueeze(1))
         return joint / self.temperature

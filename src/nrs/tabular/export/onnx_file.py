@@ -13,7 +13,6 @@ from nrs._util.atomic import atomic_write
 from nrs._version import __version__
 from nrs.tabular.export.graph import Graph
 from nrs.tabular.export.network import add_network
-from nrs.tabular.targets import ClassTarget, MultilabelTarget, Target
 
 if TYPE_CHECKING:
     from nrs.tabular.classifier import NRSClassifier
@@ -45,7 +44,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     features = encoder.to_onnx(graph, names)
     outputs = add_network(graph, model.predictor_, encoder.n_features_out_, features)
     ends = []
-    for name, value, dtype, shape in target_to_onnx(graph, model.target_, outputs):
+    for name, value, dtype, shape in model.target_.to_onnx(graph, outputs):
         # A column may have that name.
         while name in names:
             name += "_"
@@ -115,7 +114,7 @@ def onnx_schema(model: NRSClassifier | NRSRegressor) -> dict[str, Any]:
         for index, name in enumerate(encoder.column_names)
     ]
     schema: dict[str, Any] = {"nrs": __version__, "task": target.kind, "columns": columns}
-    if isinstance(target, (ClassTarget, MultilabelTarget)):
+    if target.classes is not None:
         schema["classes"] = [
             label if isinstance(label, (bool, int, float, str)) else str(label)
             for label in target.classes.tolist()
@@ -132,34 +131,3 @@ def _dense_encoder(model: Any) -> TableEncoder:
             "X.toarray(), or use to_torch() and encode rows with model.encoder_."
         )
     return encoder
-
-
-Output = tuple[str, str, Any, tuple[int, ...]]
-
-
-def target_to_onnx(graph: Graph, target: Target, outputs: str) -> list[Output]:
-    """Add what the outputs mean; returns name, value, dtype and row shape of each result."""
-    width = (target.n_outputs,)
-    if isinstance(target, ClassTarget):
-        classes = _onnx_labels(target.classes)
-        best = graph.op("ArgMax", outputs, axis=1, keepdims=0)
-        label = graph.op("Gather", graph.constant(classes), best, axis=0)
-        shares = graph.op("Softmax", outputs, axis=1)
-        return [("label", label, classes.dtype, ()), ("probabilities", shares, np.float32, width)]
-    if isinstance(target, MultilabelTarget):
-        positive = graph.op("Greater", outputs, graph.constant(np.float32(0)))
-        labels, shares = graph.cast(positive, np.int64), graph.op("Sigmoid", outputs)
-        return [("labels", labels, np.int64, width), ("probabilities", shares, np.float32, width)]
-    numbers = graph.op("Mul", graph.cast(outputs, np.float64), graph.constant(target.std))
-    numbers = graph.op("Add", numbers, graph.constant(target.mean))
-    if target.single:
-        return [("prediction", graph.reshape(numbers, -1), np.float64, ())]
-    return [("prediction", numbers, np.float64, width)]
-
-
-def _onnx_labels(classes: np.ndarray) -> np.ndarray:
-    """Labels as ONNX knows them: integers, floats, booleans or texts."""
-    known: dict[str, Any] = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}
-    if classes.dtype.kind in known:
-        return classes.astype(known[classes.dtype.kind])
-    return np.array([str(label) for label in classes.tolist()], dtype=object)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -23,6 +23,7 @@ from nrs.tabular.single import SingleModel
 if TYPE_CHECKING:
     from nrs.tabular.explain import Trees
     from nrs.tabular.export import TableModule
+    from nrs.tabular.predict_file import TableModel
 
 
 @parameters

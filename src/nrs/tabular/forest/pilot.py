@@ -58,10 +58,10 @@ def levels_are_better(
     """
     if not may_be_levels(rows, recipe, folds.n_folds, run.time_limit):
         return False
-    assert rows.folds is not None
     rows = copy.copy(rows.some(MAX_ROWS))
     folds = Folds(min(MEMBERS, folds.n_folds), folds.seed)
-    rows.folds = rows.folds % folds.n_folds  # type: ignore[operator]
+    assert rows.folds is not None
+    rows.folds = rows.folds.remainder(folds.n_folds)
     small = replace(
         recipe,
         members=folds.n_folds * len(READINGS),

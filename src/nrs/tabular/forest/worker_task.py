@@ -84,7 +84,8 @@ def read_task(folder: Path) -> Task:
     arrays = _read_arrays(folder / "rows", facts["rows"])
     folds = None
     if facts["folds"] is not None:
-        folds = Folds(*facts["folds"], keys=arrays.get("keys"))
+        n_folds, seed = facts["folds"]
+        folds = Folds(n_folds, seed, keys=arrays.get("keys"))
     if "table" in facts["rows"]:
         source = _read_source(facts["rows"]["table"], arrays)
         assert folds is not None

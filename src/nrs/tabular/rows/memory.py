@@ -56,7 +56,7 @@ def spread_rows(n: int, k: int) -> Tensor:
     return torch.arange(k) * (n - 1) // max(1, k - 1)
 
 
-def checksum(*arrays: np.ndarray | csr_matrix) -> str:
+def checksum(*arrays: Any) -> str:
     """A short checksum of arrays and sparse matrices, to tell one data set from another."""
     digest = hashlib.sha256()
     for array in arrays:

@@ -258,11 +258,9 @@ class TableSource:
         if isinstance(X, TableSource):
             X.class_weight = class_weight
             return X
-        arrays = [
-            _per_row(name, value, X.n_rows)
-            for name, value in (("sample_weight", sample_weight), ("groups", groups))
-        ]
-        source = cls(X, categorical_features, *arrays, class_weight)
+        weight = _per_row("sample_weight", sample_weight, X.n_rows)
+        keys = _per_row("groups", groups, X.n_rows)
+        source = cls(X, categorical_features, weight, keys, class_weight)
         source._survey()
         if source.unlabelled and present().is_writer:
             logger.warning(

@@ -1,15 +1,13 @@
-"""What every kind of column answers, and the class that answers for it."""
+"""What every kind of column answers; one file per kind."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from nrs.tabular.encode.category import CategoryEncoder, CategoryStatistics
 from nrs.tabular.encode.columns import Column, Kind, Summary
-from nrs.tabular.encode.date import DateEncoder, DateStatistics
-from nrs.tabular.encode.number import NumberEncoder, NumberStatistics
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -42,59 +40,54 @@ class Statistics(Protocol):
         """Read what :meth:`state` gave."""
 
 
-class ColumnEncoder(Protocol):
+@dataclass
+class ColumnEncoder:
     """What was learned about one column: cells in, float32 features out.
 
-    The numbers of a table are written and exported side by side by
-    :class:`nrs.tabular.encode.number.NumberBlock`.
+    A kind is a dataclass of JSON values, which are its state. Defaults are those of a column whose
+    cells are numbers in an ONNX file and whose features are 0 where nothing is known.
     """
-
-    @property
-    def features(self) -> list[str]:
-        """What each feature is called, after the name of the column; without any it is unused."""
-
-    @property
-    def neutral(self) -> list[float]:
-        """Values of the features that stand for no particular cell."""
 
     @classmethod
     def empty(cls) -> Self:
         """The encoder of a column that gives no features."""
+        raise NotImplementedError
+
+    @property
+    def features(self) -> list[str]:
+        """The end of each feature's name, after the name of the column."""
+        raise NotImplementedError
+
+    @property
+    def neutral(self) -> list[float]:
+        """Values of the features that stand for no particular cell."""
+        return [0.0] * len(self.features)
 
     def write(self, column: Column, out: np.ndarray) -> None:
         """Write the features of a column into `out`, zeros of shape (n_rows, n_features)."""
+        raise NotImplementedError
 
     def original(self, place: int, value: float) -> str:
         """The value of a feature in the words and units of the table, where it has them."""
+        return f"{value:.3g}"
 
     def onnx_schema(self) -> dict[str, Any]:
         """How an ONNX file takes a cell: ``type``, and ``missing``, which stands for no cell."""
+        return {"type": "double", "missing": "NaN"}
 
     def onnx_cells(self, column: Column) -> np.ndarray:
         """The cells as an ONNX file takes them, shape (n_rows,)."""
+        return column.values.astype(np.float64)
 
     def to_onnx(self, graph: Graph, value: str) -> str:
         """Add the encoding of (rows, 1) cells; returns the name of its (rows, n_features) value."""
+        raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
         """What was learned, as JSON values."""
+        return asdict(self)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The encoder that :meth:`state` described."""
-
-
-STATISTICS: dict[Kind, type[Statistics]] = {
-    "number": NumberStatistics,
-    "boolean": NumberStatistics,
-    "duration": NumberStatistics,
-    "date": DateStatistics,
-    "category": CategoryStatistics,
-}
-KINDS: dict[Kind, type[ColumnEncoder]] = {
-    "number": NumberEncoder,
-    "boolean": NumberEncoder,
-    "duration": NumberEncoder,
-    "date": DateEncoder,
-    "category": CategoryEncoder,
-}
+        return cls(**state)

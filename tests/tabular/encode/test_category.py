@@ -1,0 +1,85 @@
+"""Categories."""
+
+import time
+
+import numpy as np
+import pytest
+
+from nrs.tabular.encode.category import CategoryEncoder
+from nrs.tabular.encode.encoder import TableEncoder
+from tests.tabular.encode.tables import NAN, column, encode
+
+
+def test_categories_are_one_hot_in_sorted_order():
+    encoder = TableEncoder().fit(column("b", "c", "a", "b"))
+    assert encoder.feature_names_out_.tolist() == ["x0=a", "x0=b", "x0=c"]
+    assert encoder.transform(column("c", "new", None)).tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+
+
+def test_two_levels_take_one_feature():
+    assert encode(column("b", "a"), column("a", "b", "new", None)) == column(0, 1, 0.5, 0.5)
+    assert encode(column("a", None), column("a", None, "new")) == column(0, 1, 0.5)
+
+
+def test_missing_is_a_level_if_training_had_it():
+    encoder = TableEncoder().fit(column("a", "b", None))
+    assert encoder.feature_names_out_.tolist() == ["x0=a", "x0=b", "x0=(missing)"]
+    assert encoder.transform(column(None, "new")).tolist() == [[0, 0, 1], [0, 0, 0]]
+
+
+def test_integers_declared_categories_are_known_as_floats_and_texts():
+    train = np.array([[1], [2], [10]])
+    for test in (np.array([[10.0], [NAN]]), column("10", None), column(10, None)):
+        assert encode(train, test, categorical_features=[0]) == [[0, 1, 0], [0, 0, 0]]
+
+
+def test_many_levels_share_a_feature_and_show_their_frequency():
+    train = column(*["a"] * 8, *["b"] * 4, *["c"] * 2, *["d"] * 2, "e", None)
+    encoder = TableEncoder(max_levels=3).fit(train)
+    assert encoder.feature_names_out_.tolist() == [
+        *("x0=a", "x0=b", "x0=c", "x0=(other)", "x0=(missing)", "x0 (log frequency)")
+    ]
+    Z = encoder.transform(column("a", "c", "d", "e", None, "new"))
+    hot = [
+        [1, 0, 0, 0, 0],
+        [0, 0, 1, 0, 0],
+        [0, 0, 0, 1, 0],
+        [0, 0, 0, 1, 0],
+        [0] * 4 + [1],
+        [0] * 5,
+    ]
+    assert Z[:, :5].tolist() == hot
+    logs = np.log1p([8] * 8 + [4] * 4 + [2] * 4 + [1])
+    expected = (np.log1p([8, 2, 2, 1]) - logs.mean()) / logs.std()
+    np.testing.assert_allclose(Z[:4, 5], expected, rtol=1e-6)
+    assert Z[4, 5] == 0
+    assert Z[5, 5] == pytest.approx(-logs.mean() / logs.std())
+
+
+def test_an_identifier_gives_no_features():
+    train = [[f"id{row}", row] for row in range(100)]
+    assert TableEncoder(max_levels=20).fit(train).feature_names_out_.tolist() == ["x1"]
+
+
+def test_the_order_of_training_rows_does_not_change_the_levels():
+    cells = [f"level {i % 17}" for i in range(200)]
+    one = TableEncoder(max_levels=5).fit(column(*cells)).to_state()
+    assert one == TableEncoder(max_levels=5).fit(column(*cells[::-1])).to_state()
+
+
+def test_strings_are_quick():
+    words = np.array([f"word {i}" for i in range(50)], dtype=object)
+    X = words[np.random.default_rng(0).integers(0, 50, size=(100_000, 5))]
+    start = time.process_time()
+    TableEncoder().fit_transform(X)
+    # Ten times what it takes: a loop with a function call for each cell is what this is for.
+    assert time.process_time() - start < 3
+
+
+def test_words_and_a_row_that_says_nothing():
+    encoder = CategoryEncoder.of_counts(["a", "b"], np.array([2, 3]), 0, 64)
+    assert (encoder.features, encoder.neutral) == (["=b"], [0.5])
+    assert encoder.original(0, 1.0) == "1"
+    assert CategoryEncoder.of_counts(["a", "b"], np.array([2, 3]), 1, 64).neutral == [0, 0, 0]
+    assert CategoryEncoder.empty().features == []
+    assert CategoryEncoder.empty().onnx_schema() == {"type": "string", "missing": "", "levels": []}
