@@ -18,7 +18,7 @@ from nrs.tabular.forest.bins import PiecewiseLinear, find_edges
 from nrs.tabular.forest.folds import count_folds, draw_folds
 from nrs.tabular.forest.grow import forest_loss, out_of_bag
 from nrs.tabular.forest.network import ForestNetwork, combine
-from nrs.tabular.forest.subspaces import as_index, draw_subspaces
+from nrs.tabular.forest.grow import as_index, draw_subspaces
 from nrs.tabular.recipe import resolve
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nrs.tabular.metrics import Evaluation
 from nrs.tabular.recipe import PRESETS, Recipe, resolve
 from nrs.tabular.rows.memory import Rows, ShuffledBatches
-from nrs.tabular.single import TableNetwork
+from nrs.tabular.network import TableNetwork
 from nrs.tabular.targets import (
     ClassTarget,
     MultilabelTarget,

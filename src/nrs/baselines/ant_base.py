@@ -16,10 +16,10 @@ from nrs.baselines.ant_recipe import ANTRecipe, resolve
 from nrs.baselines.ant_tree import AdaptiveTree, read_structure
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.model import SingleModel
 from nrs.tabular.parameters import parameters
 from nrs.tabular.rows.memory import Rows, ShuffledBatches
 from nrs.tabular.run import Run, threads
-from nrs.tabular.single import SingleModel
 from nrs.tabular.targets import ClassTarget, Target
 from nrs.training import History, TrainSettings, train
 from nrs.training.processes import ALONE
@@ -201,5 +201,5 @@ class AdaptiveTreeEstimator(TableEstimator):
         names = [name for name in asdict(ANTRecipe()) if name not in ("schedule", "ema")]
         return resolve(self.preset, {name: getattr(self, name) for name in names}, rows)
 
-    def _model_type(self, recipe: Any) -> type[SingleModel]:
+    def model_type(self, recipe: Any) -> type[SingleModel]:
         return AdaptiveTreeModel

@@ -16,11 +16,11 @@ from nrs.baselines.forest import NeuralForest
 from nrs.tabular.classifier import TableClassifier
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.model import SingleModel
 from nrs.tabular.parameters import CheckpointParameters, parameters
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.regressor import TableRegressor
 from nrs.tabular.rows.memory import Batch, Rows, ShuffledBatches
-from nrs.tabular.single import SingleModel
 from nrs.tabular.targets import ClassTarget, Target
 from nrs.training.processes import ALONE, Processes
 
@@ -161,7 +161,7 @@ class _NeuralForestEstimator(CheckpointParameters, TableEstimator):
                 raise ValueError(f"{name} must be at least 1; got {getattr(recipe, name)}")
         return recipe
 
-    def _model_type(self, recipe: Recipe) -> type[SingleModel]:
+    def model_type(self, recipe: Recipe) -> type[SingleModel]:
         return NeuralForestModel
 
 

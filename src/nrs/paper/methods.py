@@ -14,8 +14,8 @@ from nrs.core import NRS, FullyConnectedExpansion
 from nrs.paper.table import NotHereError
 from nrs.tabular import NRSClassifier, NRSRegressor, TableNetwork
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.model import SingleModel
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.single import SingleModel
 from nrs.tabular.targets import Target
 
 Task = Literal["classification", "regression"]
@@ -67,7 +67,7 @@ class ExpansionClassifier(NRSClassifier):
 
     scheme = "d"
 
-    def _model_type(self, recipe: Recipe) -> type[SingleModel]:
+    def model_type(self, recipe: Recipe) -> type[SingleModel]:
         return type("ExpansionModel", (ExpansionModel,), {"scheme": self.scheme})
 
 

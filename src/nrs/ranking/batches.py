@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -86,15 +86,12 @@ class QueryRows(Rows):
         scaler: QueryScaler | None = None,
     ) -> None:
         super().__init__(features, targets, None, queries.order, device, folds)
-        self.queries, self.scaler = queries, scaler
+        self.queries, self.facts = queries, {"scaler_": scaler}
         self.query_folds = None if folds is None else folds[queries.order[queries.starts]]
 
     @property
     def n_units(self) -> int:
         return len(self.queries)
-
-    def facts(self) -> dict[str, Any]:
-        return {"scaler_": self.scaler}
 
     def part(self, chosen: np.ndarray) -> QueryRows:
         """Some of the queries, sharing the table."""

@@ -24,13 +24,12 @@ from nrs.ranking.scaling import QueryScaler
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import Table
 from nrs.tabular.forest.folds import Folds, count_folds
-from nrs.tabular.forest.model import ForestModel
 from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.forest.out_of_bag import OutOfBag
+from nrs.tabular.model import Evaluate, ForestModel, SingleModel
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
 from nrs.tabular.rows.memory import MAX_HELD_OUT, MemorySource, Rows
-from nrs.tabular.single import Evaluate, SingleModel
-from nrs.tabular.targets import Target
+from nrs.tabular.run import Run
+from nrs.tabular.targets import OutOfBag, Target
 from nrs.training.processes import ALONE, Processes
 
 
@@ -162,7 +161,7 @@ class RankForestModel(ForestModel):
             scored = some_queries(scored, MAX_HELD_OUT)
         return self._agreed(evaluator(metric, scored, self.target, score, cells), group)
 
-    def finish(self, rows: Rows) -> OutOfBag | None:
+    def finish(self, rows: Rows, run: Run) -> OutOfBag | None:
         if self.folds.n_folds == 1:
             return None
         assert isinstance(rows, QueryRows)
@@ -170,5 +169,5 @@ class RankForestModel(ForestModel):
         scores = out_of_bag_scores(self.network, rows, self.sees)
         labels = rows.targets.numpy()
         if not are_grades(labels):
-            return OutOfBag(scores, None)
-        return OutOfBag(scores, float(measure(scores, labels, rows.queries.numbers())))
+            return OutOfBag(1.0, scores, None)
+        return OutOfBag(1.0, scores, float(measure(scores, labels, rows.queries.numbers())))

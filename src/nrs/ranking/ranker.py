@@ -24,10 +24,10 @@ from nrs.ranking.scaling import QueryScaler
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import Table
 from nrs.tabular.forest.estimator import MemberEstimator
+from nrs.tabular.model import SingleModel
 from nrs.tabular.parameters import CheckpointParameters, parameters
 from nrs.tabular.recipe import Recipe, resolve
 from nrs.tabular.run import Run
-from nrs.tabular.single import SingleModel
 from nrs.tabular.targets import Target, labels_as_array, refuse_dates
 
 
@@ -146,7 +146,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
             if first:
                 recipe = reader.resolve(source.n_rows, source.n_columns)
                 encoder = source.encoder(self.categorical_features, recipe.scale)
-                target = reader._make_target(source)
+                target = reader.make_target(source)
                 recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
             else:
                 source.scaler = self.scaler_
@@ -345,11 +345,11 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         chosen = self._chosen() | {"loss": self.loss, "query_scale": self.query_scale}
         return rank_recipe(self.preset, plain, chosen, self.n_queries_, rows)
 
-    def _make_target(self, source: Any) -> RankTarget:
+    def make_target(self, source: Any) -> RankTarget:
         recipe = self.resolve(source.n_rows, source.n_columns)
         return RankTarget(recipe.loss, sigmoid=recipe.sigmoid)
 
-    def _model_type(self, recipe: Recipe) -> type[SingleModel]:
+    def model_type(self, recipe: Recipe) -> type[SingleModel]:
         return RankForestModel if recipe.members else RankModel
 
     def _own_state(self, reader: Any) -> dict[str, Any]:

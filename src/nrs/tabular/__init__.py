@@ -2,7 +2,7 @@
 
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.network import TableNetwork
 from nrs.tabular.regressor import NRSRegressor
-from nrs.tabular.single import TableNetwork
 
 __all__ = ["NRSClassifier", "NRSRegressor", "TableEncoder", "TableNetwork"]

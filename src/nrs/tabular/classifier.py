@@ -13,9 +13,7 @@ from nrs.tabular.encode.columns import missing_cells
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
-from nrs.tabular.rows.memory import MemorySource
-from nrs.tabular.rows.table import TableSource
-from nrs.tabular.targets import Target, labels_as_array, weights_of_labels
+from nrs.tabular.targets import labels_as_array, weights_of_labels
 
 
 @parameters
@@ -103,9 +101,6 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return y
-
-    def _make_target(self, source: MemorySource | TableSource) -> Target:
-        return source.classification()
 
     def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
         if self.class_weight is None:

@@ -23,15 +23,15 @@ from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import Table, read_table_for
 from nrs.tabular.forest.divide import check_division
 from nrs.tabular.forest.workers import workers
+from nrs.tabular.importance import column_importances
+from nrs.tabular.model import ForestModel, Learned, SingleModel
 from nrs.tabular.parameters import NOT_SAVED, TrainParameters, from_json, parameters, to_json
 from nrs.tabular.recipe import Recipe, resolve
 from nrs.tabular.rows.memory import MemorySource, Rows, forward_rows
 from nrs.tabular.rows.table import TableSource
-from nrs.tabular.run import Learned, Run, draw_seed, learn, threads
-from nrs.tabular.single import SingleModel
+from nrs.tabular.run import Run, draw_seed, threads
 from nrs.tabular.targets import Target, target_from_state
 from nrs.training import History, ModelFileError, read_model, write_model
-from nrs.training.processes import present
 from nrs.training.settings import build_optimizer
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class TableEstimator(TrainParameters, BaseEstimator):
     _recipe_type: ClassVar[type[Recipe]] = Recipe
     _file_kind: ClassVar[str] = "table"
     _is_classifier: ClassVar[bool] = False
+    # Whether preset="default" is a forest; else it is one network.
+    _has_forest: ClassVar[bool] = False
     # Not annotated for dataclasses: these are no arguments of this class.
     if TYPE_CHECKING:
         time_limit: float | None
@@ -106,19 +108,19 @@ class TableEstimator(TrainParameters, BaseEstimator):
             recipe = reader.resolve(source.n_rows, source.n_columns)
             folds = source.split(recipe, run.seed, spare=eval_set is None)
             encoder = source.encoder(self.categorical_features, recipe.scale)
-            target = reader._make_target(source)
+            target = reader.make_target(source)
             # The columns that the encoder made decide the width.
             recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
             rows, held_out = source.rows(encoder, target, folds, run.device)
             if eval_set is not None:
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
-            check_division(recipe, run.n_workers, run.divide)
+            check_division(recipe, run)
             started: Any = nullcontext()
-            if run.n_workers > 1 and present().size == 1:
+            if run.n_workers > 1 and run.group.size == 1:
                 started = workers(rows, held_out, encoder, target, recipe, folds, run)
-            with started:
-                kind = self._model_type(recipe)
-                learned = learn(kind, rows, held_out, encoder, target, recipe, folds, run)
+            with started as shared:
+                model = reader.model_type(recipe)
+                learned = model.fit(rows, held_out, encoder, target, recipe, folds, shared or run)
             self._adopt(learned, reader, rows)
         return self
 
@@ -190,8 +192,9 @@ class TableEstimator(TrainParameters, BaseEstimator):
     def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
         return None
 
-    def _make_target(self, source: MemorySource | TableSource) -> Target:
-        raise NotImplementedError
+    def make_target(self, source: MemorySource | TableSource) -> Target:
+        """What is predicted, learned from the labels."""
+        return source.classification() if self._is_classifier else source.regression()
 
     def _chosen(self) -> dict[str, Any]:
         """The user's settings, by the names of the recipe; None means the preset's."""
@@ -200,16 +203,18 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     def resolve(self, rows: int, features: int) -> Recipe:
         """All settings for a table of this size."""
-        if self.preset in ("fast", "best"):
-            raise ValueError(
-                f"preset must be 'default' or 'paper' for {type(self).__name__}; got "
-                f"{self.preset!r}"
-            )
-        preset = "single" if self.preset == "default" else self.preset
+        preset = self.preset
+        if not self._has_forest:
+            if preset in ("fast", "best"):
+                raise ValueError(
+                    f"preset must be 'default' or 'paper' for {type(self).__name__}; got {preset!r}"
+                )
+            preset = "single" if preset == "default" else preset
         return resolve(preset, self._chosen(), rows, features)
 
-    def _model_type(self, recipe: Recipe) -> type[SingleModel]:
-        return SingleModel
+    def model_type(self, recipe: Recipe) -> type[SingleModel]:
+        """The kind of model that the settings ask for."""
+        return ForestModel if recipe.members else SingleModel
 
     # What a fit leaves behind.
 
@@ -226,7 +231,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             "history_": learned.history,
             "_importances": learned.importances,
             "n_features_in_": reader.n_features_in_,
-            **{f"{name}_": getattr(recipe, name) for name in recipe.to_dict()},
+            **{f"{name}_": value for name, value in vars(recipe).items()},
             **self._own_state(reader),
         }
         if hasattr(reader, "feature_names_in_"):
@@ -236,8 +241,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             fitted["_residuals"] = learned.out_of_bag.residuals
             if learned.out_of_bag.score is not None:
                 fitted["oob_score_"] = learned.out_of_bag.score
-        if rows is not None:
-            fitted |= rows.facts()
+        fitted |= {} if rows is None else rows.facts
         kept = {name: value for name, value in vars(self).items() if not _is_fitted(name)}
         self.__dict__ = kept | fitted
 
@@ -257,7 +261,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
                 encoder = source.encoder(self.categorical_features, recipe.scale)
                 # The columns of several labels per row show them all.
                 source.labels = labels if classes is None or labels.ndim == 2 else classes
-                target = self._make_target(source)
+                target = self.make_target(source)
                 source.labels = labels
                 recipe = self.resolve(table.n_rows, encoder.n_features_out_)
             else:
@@ -280,15 +284,13 @@ class TableEstimator(TrainParameters, BaseEstimator):
             model, progress = copy.deepcopy((self.model_, self._progress))
             history = self.history_
         else:
-            kind = self._model_type(recipe)
+            kind = self.model_type(recipe)
             model, progress = kind.grow(rows, encoder, target, recipe, None, run), None
         if progress is None:
             progress = _Progress(model, draw_seed(self.random_state))
         progress.take(model, rows)
-        importances = model.importances(rows, encoder)
-        learned = Learned(
-            encoder.names, target, encoder, model, history, importances, None, model.folded()
-        )
+        importances = column_importances(model.network, rows, encoder)
+        learned = Learned(target, encoder, model, model.folded(), history, importances)
         about = self.about_
         self._adopt(learned, reader)
         self.__dict__ |= {"_progress": progress, "about_": about} | state
@@ -356,7 +358,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         encoder = TableEncoder.from_state(header["encoder"])
         target = cls._target_from_state(header["target"])
         recipe = cls._recipe_type.from_dict(header["recipe"])
-        model = estimator._model_type(recipe).from_header(header, encoder, target, recipe)
+        model = estimator.model_type(recipe).from_header(header, encoder, target, recipe)
         model.network.load_state_dict(file.tensors)
         history = History.from_dict(header["history"])
         importances = np.array([float.fromhex(v) for v in header["importances"]])
@@ -365,9 +367,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         if encoder.names is not None:
             reader.feature_names_in_ = np.asarray(encoder.names, dtype=object)
         reader.restore(header)
-        learned = Learned(
-            encoder.names, target, encoder, model, history, importances, None, model.folded()
-        )
+        learned = Learned(target, encoder, model, model.folded(), history, importances)
         estimator._adopt(learned, reader)
         estimator.__dict__["about_"] = header.get("about")
         if header.get("oob_score") is not None:

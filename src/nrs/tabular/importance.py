@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.rows.memory import Rows, forward_rows, spread_rows
+from nrs.tabular.rows.memory import Rows
 
 # Rows that the mean is taken over; more change the third digit.
 MAX_ROWS = 1024
@@ -31,8 +31,7 @@ def column_importances(
     -------
     ndarray (n_columns,), non-negative, summing to one.
     """
-    few = max(2, min(max_rows, forward_rows(encoder.n_features_out_), len(rows)))
-    x, _, _ = rows.take(rows.index[spread_rows(len(rows), few)])
+    x = rows.inputs(max_rows)
     by_column = np.zeros(encoder.n_features_in_)
     np.add.at(by_column, encoder.groups_, response(network, x).double().cpu().numpy())
     total = by_column.sum()

@@ -13,9 +13,7 @@ from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.folds import MIN_ROWS
 from nrs.tabular.parameters import CheckpointParameters, parameters
-from nrs.tabular.rows.memory import MemorySource
-from nrs.tabular.rows.table import TableSource
-from nrs.tabular.targets import Target, labels_as_array, refuse_dates
+from nrs.tabular.targets import labels_as_array, refuse_dates
 
 
 @parameters
@@ -54,9 +52,6 @@ class TableRegressor(RegressorMixin, TableEstimator):
                 ) from None
         checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         return checked
-
-    def _make_target(self, source: MemorySource | TableSource) -> Target:
-        return source.regression()
 
 
 @parameters

@@ -1,10 +1,10 @@
-"""Where one fit runs, and the step from encoded rows to a trained model."""
+"""Where one fit runs: seed, device, threads, clock, processes, progress and checkpoints."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -15,20 +15,23 @@ import torch
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from threadpoolctl import ThreadpoolController
-from torch import nn
+from torch import Tensor, nn
 
-from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.forest.folds import Folds
 from nrs.tabular.recipe import Recipe, is_number
 from nrs.tabular.rows.memory import Rows, checksum
-from nrs.tabular.targets import Target
-from nrs.training import Callback, Checkpoint, History, Progress, TimeLimit
+from nrs.training import (
+    Callback,
+    Checkpoint,
+    History,
+    Progress,
+    TimeLimit,
+    TrainSettings,
+    train,
+)
 from nrs.training.processes import ALONE, Processes, find_device, present
 
 if TYPE_CHECKING:
     from nrs.tabular.estimator import TableEstimator
-    from nrs.tabular.forest.out_of_bag import OutOfBag
-    from nrs.tabular.single import SingleModel
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Run:
         The same in all processes of a launcher.
     begin : float
         When the fit began, by ``time.monotonic()``.
+    group : Processes
+        Those that train together.
     """
 
     seed: int
@@ -55,6 +60,7 @@ class Run:
     callbacks: Sequence[Callback] = ()
     checkpoint: str | os.PathLike[str] | None = None
     repeatable: bool = True
+    group: Processes = ALONE
 
     @classmethod
     @contextmanager
@@ -64,10 +70,10 @@ class Run:
         limit = estimator.time_limit
         if limit is not None and not (is_number(limit) and limit > 0):
             raise ValueError(f"time_limit must be a number of seconds above 0; got {limit!r}")
-        group = present()
+        group, seed = present(), draw_seed(estimator.random_state)
         with threads(estimator.n_jobs):
             yield cls(
-                seed=group.of_writer(draw_seed(estimator.random_state)),
+                seed=group.of_writer(seed) if group.size > 1 else seed,
                 device=pick_device(estimator.device, group),
                 begin=begin,
                 n_jobs=estimator.n_jobs,
@@ -79,15 +85,42 @@ class Run:
                 callbacks=estimator.callbacks or (),
                 checkpoint=estimator.checkpoint,
                 repeatable=isinstance(estimator.random_state, (int, np.integer)),
+                group=group,
             )
 
-    def callbacks_of(self, evaluation: float = 0.0, after: float = 0.0) -> list[Callback]:
-        """The user's callbacks, the time limit and the progress bar.
+    def train(
+        self,
+        network: nn.Module,
+        batches: Any,
+        loss: Callable[[nn.Module, Any], Tensor],
+        settings: TrainSettings,
+        evaluate: Callable[[Any], dict[str, float]] | None,
+        group: Processes,
+        reserve: tuple[float, float],
+        identity: tuple[Rows, Rows | None, Recipe],
+    ) -> History:
+        """Train a network within the time limit, with callbacks, progress and checkpoints.
 
         Parameters
         ----------
-        evaluation, after : seconds that an evaluation, and what follows training, will take.
+        reserve : seconds that an evaluation, and what follows training, will take.
+        identity : training rows, held-out rows and recipe, which a checkpoint must match.
         """
+        return train(
+            network,
+            batches,
+            loss,
+            settings,
+            steps_per_epoch=len(batches),
+            generator=torch.Generator().manual_seed(self.seed),
+            evaluate=evaluate,
+            callbacks=self.callbacks_of(*reserve),
+            checkpoint=self._checkpoint(*identity, group),
+            group=group,
+        )
+
+    def callbacks_of(self, evaluation: float = 0.0, after: float = 0.0) -> list[Callback]:
+        """The user's callbacks, the time limit and the progress bar."""
         chosen = list(self.callbacks)
         if self.time_limit is not None:
             limit = max(self.time_limit - after, 1e-3)
@@ -95,8 +128,8 @@ class Run:
             chosen.append(TimeLimit(limit, begun=self.begin, evaluation=evaluation))
         return [*chosen, Progress(self.verbose)] if self.verbose else chosen
 
-    def checkpoint_of(
-        self, recipe: Recipe, rows: Rows, held_out: Rows | None, group: Processes = ALONE
+    def _checkpoint(
+        self, rows: Rows, held_out: Rows | None, recipe: Recipe, group: Processes
     ) -> Checkpoint | None:
         """The checkpoint of this fit, if one is asked for."""
         if self.checkpoint is None:
@@ -114,48 +147,6 @@ class Run:
         if rows.folds is not None:
             identity["folds"] = checksum(rows.folds.numpy())
         return Checkpoint(self.checkpoint, identity)
-
-
-@dataclass(frozen=True)
-class Learned:
-    """Everything that a fit has learned; an estimator adopts it in one step.
-
-    Attributes
-    ----------
-    names : list of str or None
-        Of the columns, if the table had names.
-    predictor : nn.Module
-        The folded network.
-    """
-
-    names: list[str] | None
-    target: Target
-    encoder: TableEncoder
-    model: SingleModel
-    history: History
-    importances: np.ndarray
-    out_of_bag: OutOfBag | None
-    predictor: nn.Module
-
-
-def learn(
-    kind: type[SingleModel],
-    rows: Rows,
-    held_out: Rows | None,
-    encoder: TableEncoder,
-    target: Target,
-    recipe: Recipe,
-    folds: Folds | None,
-    run: Run,
-) -> Learned:
-    """Grow a model for encoded rows, train it and calibrate it."""
-    model = kind.grow(rows, encoder, target, recipe, folds, run)
-    history = model.learn(rows, held_out, run)
-    importances = model.importances(rows, encoder)
-    finished = model.finish(rows)
-    return Learned(
-        encoder.names, target, encoder, model, history, importances, finished, model.folded()
-    )
 
 
 def pick_device(device: str | torch.device, group: Processes = ALONE) -> torch.device:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from nrs.tabular.encode.number import LIMIT, moments
 from nrs.tabular.encode.table import Table
-from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS, NUMBER_METRICS, Metric
+from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS, NUMBER_METRICS, Metric, of_labels
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -67,6 +68,19 @@ def _log_fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
     if weights is None:
         return torch.tensor(-math.log(len(outputs)))
     return _fractions(outputs, weights).log()
+
+
+@dataclass(frozen=True)
+class OutOfBag:
+    """Out-of-bag results: what to divide outputs by, answers of all training rows, their score.
+
+    `residuals` are quantiles of the sizes of errors, for intervals; see :meth:`Target.residuals`.
+    """
+
+    temperature: float
+    answers: np.ndarray
+    score: float | None
+    residuals: np.ndarray | None = None
 
 
 class Target:
@@ -144,6 +158,56 @@ class Target:
     ) -> float:
         """What decides between epochs unless a metric is chosen; may add to `measured`."""
         return -measured["val_loss"]
+
+    def check_metric(self, metric: str | Callable[..., float]) -> str | Callable[..., float]:
+        """Refuse a metric that is neither known for this target nor a function."""
+        if metric != "default" and not callable(metric) and metric not in self.metrics:
+            raise ValueError(
+                f"metric must be a function or one of {('default', *self.metrics)} for "
+                f"{self.nouns}; got {metric!r}"
+            )
+        return metric
+
+    def evaluate(
+        self,
+        metric: str | Callable[..., float],
+        outputs: Tensor,
+        y: Tensor,
+        weights: Tensor | None = None,
+    ) -> dict[str, float]:
+        """Measure outputs: loss, metric, and the score that decides between epochs.
+
+        A function is called as ``metric(y_true, y_predicted)`` on labels or values; higher is
+        better.
+
+        Examples
+        --------
+        >>> target = ClassTarget(np.array(["no", "yes"]))
+        >>> outputs = torch.tensor([[0.0, 9.0], [0.0, 9.0]])
+        >>> target.evaluate("accuracy", outputs, torch.tensor([1, 0]))["score"]
+        0.5
+        """
+        measured = {"val_loss": float(self.loss(outputs, y, weights))}
+        score = self.default_score(measured, outputs, y, weights)
+        if metric == "default":
+            return measured | {"score": score}
+        if callable(metric):
+            name, chosen = getattr(metric, "__name__", "metric"), Metric(of_labels(metric))
+        else:
+            name, chosen = metric, self.metrics[metric]
+        value = chosen.measure(self, y, outputs)
+        return measured | {f"val_{name}": value, "score": chosen.sign * value}
+
+    def finish(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> OutOfBag:
+        """Calibrate joint out-of-bag outputs, and score them."""
+        temperature = self.calibrate(outputs, y, weights)
+        outputs = outputs / torch.tensor(temperature)
+        return OutOfBag(
+            temperature,
+            self.answer(outputs),
+            self.score(outputs, y, weights),
+            self.residuals(outputs, y, weights),
+        )
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         """Out-of-bag score."""

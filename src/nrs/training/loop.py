@@ -153,7 +153,9 @@ def train(
                     train_loss = _train_epoch(state, loss_of, batches, parameters, each_step, group)
                 _check_weights(state, parameters)
 
-                row = {"epoch": state.epoch, "train_loss": group.mean_loss(train_loss)}
+                if group.size > 1:
+                    train_loss = group.mean_loss(train_loss)
+                row = {"epoch": state.epoch, "train_loss": train_loss}
                 if evaluate is not None:
                     state.metrics = _evaluate(state, evaluate, monitor, group)
                     row |= state.metrics
@@ -164,7 +166,8 @@ def train(
                     state.stop = state.stop or stale >= settings.patience
                 for callback in callbacks:
                     callback.on_epoch_end(state)
-                state.stop = group.any(state.stop)
+                if group.size > 1:
+                    state.stop = group.any(state.stop)
 
                 complete = state.stop or state.epoch + 1 >= settings.epochs
                 state.history.stopped_early = state.epoch + 1 < settings.epochs and complete
@@ -264,7 +267,8 @@ def _evaluate(
     averaged = state.average.applied() if state.average is not None else contextlib.nullcontext()
     # Not inference_mode: tensors that a module caches there can never enter a graph again.
     with torch.no_grad(), averaged:
-        group.share_buffers(state.module)
+        if group.size > 1:
+            group.share_buffers(state.module)
         metrics = {name: float(value) for name, value in evaluate(state.module).items()}
         known = monitor is None or monitor in metrics
         if not known or not metrics.keys().isdisjoint(_OWN_COLUMNS):

@@ -42,6 +42,10 @@ class Processes:
         network, each process having weights of its own.
     own_statistics : bool
         Whether the network keeps its buffers equal by itself, so that nobody has to send them.
+    divides_rows : bool
+        Whether several processes share the rows of a batch.
+    is_writer : bool
+        Whether this process is the one that shows progress and writes files.
 
     Examples
     --------
@@ -55,16 +59,12 @@ class Processes:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     divided: str = "rows"
     own_statistics: bool = False
+    divides_rows: bool = field(init=False)
+    is_writer: bool = field(init=False)
 
-    @property
-    def divides_rows(self) -> bool:
-        """Whether several processes share the rows of a batch."""
-        return self.size > 1 and self.divided == "rows"
-
-    @property
-    def is_writer(self) -> bool:
-        """Whether this process is the one that shows progress and writes files."""
-        return self.rank == 0
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "divides_rows", self.size > 1 and self.divided == "rows")
+        object.__setattr__(self, "is_writer", self.rank == 0)
 
     def share(self, items: T) -> T:
         """This process's part of a batch or of a list; together the parts are all, each once.

@@ -9,7 +9,7 @@ from nrs.tabular.export.graph import IR_VERSION, OPSETS, Graph
 from nrs.tabular.export.network import add_network, for_export
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.single import TableNetwork
+from nrs.tabular.network import TableNetwork
 
 onnx = pytest.importorskip("onnx", reason="needs onnx")
 runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from nrs.core import NRS
 from nrs.core.fold import folded_stage
 from nrs.tabular.forest.network import ForestNetwork, affine
-from nrs.tabular.single import TableNetwork
+from nrs.tabular.network import TableNetwork
 
 
 @dataclass

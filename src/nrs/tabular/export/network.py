@@ -14,7 +14,7 @@ from nrs.core.fold import FoldedNRS
 from nrs.core.subspace_map import dense_weight, map_rows
 from nrs.tabular.export.graph import OPSETS, Graph
 from nrs.tabular.forest.network import FoldedForest
-from nrs.tabular.single import TableNetwork
+from nrs.tabular.network import TableNetwork
 
 # Up to so many cells the subspaces are written as one matrix, which every runtime multiplies fast;
 # beyond it as the features that each one reads.

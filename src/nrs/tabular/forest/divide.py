@@ -18,14 +18,15 @@ from torch.nn.utils import parametrize
 
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.recipe import Recipe
+from nrs.tabular.run import Run
 from nrs.training import TrainSettings
-from nrs.training.processes import Processes, present
+from nrs.training.processes import Processes
 from nrs.training.settings import build_optimizer
 
 DIVISIONS = ("auto", "rows", "members")
 
 
-def check_division(recipe: Recipe, n_workers: int, divide: str) -> None:
+def check_division(recipe: Recipe, run: Run) -> None:
     """Refuse numbers of workers and divisions that do not exist, or that do not apply.
 
     Raises
@@ -33,11 +34,12 @@ def check_division(recipe: Recipe, n_workers: int, divide: str) -> None:
     ValueError
         If `n_workers` or `divide` of an estimator cannot be used.
     """
+    n_workers, divide = run.n_workers, run.divide
     if isinstance(n_workers, bool) or not hasattr(n_workers, "__index__") or n_workers < 1:
         raise ValueError(f"n_workers must be an integer of at least 1; got {n_workers!r}")
     if divide not in DIVISIONS:
         raise ValueError(f"divide must be one of {DIVISIONS}; got {divide!r}")
-    if n_workers == 1 and present().size == 1:
+    if n_workers == 1 and run.group.size == 1:
         return
     if not recipe.members:
         raise ValueError(

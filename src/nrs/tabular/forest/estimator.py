@@ -10,15 +10,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nrs.tabular.estimator import TableEstimator
-from nrs.tabular.forest.model import ForestModel
 from nrs.tabular.parameters import (
     HeadParameters,
     LayerParameters,
     WorkerParameters,
     parameters,
 )
-from nrs.tabular.recipe import Recipe, resolve
-from nrs.tabular.single import SingleModel
 
 if TYPE_CHECKING:
     from nrs.tabular.explain import Trees
@@ -30,11 +27,7 @@ if TYPE_CHECKING:
 class MemberEstimator(LayerParameters, HeadParameters, TableEstimator):
     """An estimator whose default is a forest; ``preset="single"`` is one network."""
 
-    def resolve(self, rows: int, features: int) -> Recipe:
-        return resolve(self.preset, self._chosen(), rows, features)
-
-    def _model_type(self, recipe: Recipe) -> type[SingleModel]:
-        return ForestModel if recipe.members else SingleModel
+    _has_forest = True
 
 
 @parameters

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
 from nrs.core.subspace_map import dense_weight, subspace_map
 from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import Combine, Target, mean_probabilities
 from nrs.training.processes import ALONE, Processes
 
@@ -306,3 +308,44 @@ def forest_loss(network: ForestNetwork, batch: Any, target: Target, sees: Tensor
     total = total.clamp_min(torch.finfo(seen.dtype).tiny)
     # A part of a forest weighs as much as in the whole.
     return ((losses * seen).sum(1) / total).sum() / network.all_members
+
+
+def out_of_bag(
+    network: Any,
+    rows: Rows,
+    sees: Tensor,
+    n_views: int = 1,
+    group: Processes = ALONE,
+) -> Tensor:
+    """Outputs of the members that did not see each row, joint within views: (V, C, n_rows).
+
+    Parameters
+    ----------
+    sees : (K, folds) bool, see :meth:`nrs.tabular.forest.folds.Folds.sees`.
+    group : processes that share the rows; each scores some of them.
+    """
+    assert rows.folds is not None
+    unseen_folds, shared = (~sees).to(rows.device), group.divides_rows
+    found = []
+    with torch.no_grad():
+        for x, folds in rows.scored(group.rank if shared else 0, group.size if shared else 1):
+            unseen = unseen_folds[:, folds].to(x.dtype)
+            views = zip(network.members(x).chunk(n_views), unseen.chunk(n_views), strict=True)
+            for outputs, weights in views:
+                found.append(network.combine(outputs, weights).t())
+    joint = [torch.stack(found[at : at + n_views]) for at in range(0, len(found), n_views)]
+    if not shared:
+        return torch.cat(joint, 2)
+    none = torch.empty(n_views, network.out_bias.shape[1], 0, device=rows.device)
+    return _gathered([none, *joint], [len(part) for part in rows.parts()], group)
+
+
+def _gathered(found: list[Tensor], sizes: list[int], group: Processes) -> Tensor:
+    """Put the parts that all processes scored in the order of the rows."""
+    outputs = found[0].new_empty(*found[0].shape[:2], sum(sizes))
+    starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    for rank, scored in enumerate(group.gather(torch.cat(found, 2))):
+        own = range(rank, len(sizes), group.size)
+        for number, values in zip(own, scored.split([sizes[n] for n in own], 2), strict=True):
+            outputs[..., starts[number] : starts[number + 1]] = values
+    return outputs

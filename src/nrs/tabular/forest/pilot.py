@@ -19,8 +19,7 @@ import torch
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.grow import LEVELS, READINGS, grow_forest, has_levels
-from nrs.tabular.forest.network import forest_loss
-from nrs.tabular.forest.out_of_bag import beyond_chance, out_of_bag
+from nrs.tabular.forest.network import forest_loss, out_of_bag
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import ForestBatches, Rows
 from nrs.tabular.targets import Target
@@ -36,15 +35,22 @@ MIN_ROWS, MAX_ROWS = 2_000, 10_000
 MEMBERS, WIDTH, STEPS, BATCH_SIZE, LR = 4, 64, 400, 128, 1e-2
 # How much lower the loss must be: nats of classes, shares of a number's variance.
 MIN_GAIN = 0.02
+# What is gained must be so many standard errors above 0.
+MIN_ERRORS = 2.0
 # A shorter time limit leaves no time for it. Cutting it short instead would let a run that is
 # started again come to another choice.
 MIN_SECONDS = 60.0
 
 
+def beyond_chance(gained: torch.Tensor) -> bool:
+    """Whether the mean of what single rows gain is above 0 by more than their spread explains."""
+    return bool(gained.mean() > MIN_ERRORS * gained.std() / len(gained) ** 0.5)
+
+
 def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:
     """Whether there is a choice: columns of few values, rows enough to tell, and time for it."""
     in_time = time_limit is None or time_limit >= MIN_SECONDS
-    return in_time and len(rows) >= MIN_ROWS and n_folds > 1 and has_levels(rows, recipe)
+    return in_time and len(rows.index) >= MIN_ROWS and n_folds > 1 and has_levels(rows, recipe)
 
 
 def levels_are_better(

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -26,11 +27,10 @@ from nrs._util.atomic import atomic_write
 from nrs._util.launch import end, end_with_parent, launch
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.folds import Folds
-from nrs.tabular.forest.model import ForestModel
 from nrs.tabular.forest.worker_task import read_task, write_task
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Rows
-from nrs.tabular.run import Run, learn, threads
+from nrs.tabular.run import Run, threads
 from nrs.tabular.targets import Target
 from nrs.training.checkpoint import CheckpointError
 from nrs.training.loop import DivergenceError
@@ -58,8 +58,10 @@ def workers(
     recipe: Recipe,
     folds: Folds | None,
     run: Run,
-) -> Iterator[Processes]:
+) -> Iterator[Run]:
     """Start ``run.n_workers - 1`` processes that train a forest together with this one.
+
+    Yields the run with the group of processes that share it.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def workers(
         try:
             _wait_until_ready(folder, started)
             with _group(folder, 0, run.n_workers, rows.device) as group:
-                yield group
+                yield replace(run, group=group)
         except Exception as error:
             told = _told(folder, started)
             if told is not None:
@@ -94,8 +96,11 @@ def main() -> None:
     try:
         rows, held_out, encoder, target, recipe, folds, run = read_task(folder)
         (folder / f"ready-{rank}").touch()
-        with _group(folder, rank, size, rows.device), threads(run.n_jobs):
-            learn(ForestModel, rows, held_out, encoder, target, recipe, folds, run)
+        with _group(folder, rank, size, rows.device) as group, threads(run.n_jobs):
+            from nrs.tabular.model import ForestModel
+
+            run = replace(run, group=group)
+            ForestModel.fit(rows, held_out, encoder, target, recipe, folds, run)
     except Exception as error:
         with atomic_write(folder / f"error-{rank}.json") as file:
             kind = type(error).__name__

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,9 +106,8 @@ class Rows:
         """What folds count: rows, or queries."""
         return len(self.index)
 
-    def facts(self) -> dict[str, Any]:
-        """Fitted attributes that say where the rows came from."""
-        return {}
+    # Fitted attributes that say where the rows came from.
+    facts: Mapping[str, Any] = MappingProxyType({})
 
     def subset(self, index: Tensor) -> Rows:
         """The rows with these numbers, sharing the table."""
@@ -157,6 +157,17 @@ class Rows:
     def parts(self) -> Sequence[Tensor]:
         """Numbers of all rows in their order, in parts of a size fit for evaluation."""
         return self.index.split(forward_rows(self.features.shape[1]))
+
+    def scored(self, rank: int = 0, size: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features and folds of all rows, in parts, of which processes take turns."""
+        assert self.folds is not None
+        for rows in list(self.parts())[rank::size]:
+            yield self.take(rows)[0], self.folds[rows].to(self.device)
+
+    def inputs(self, most: int) -> Tensor:
+        """Features of a few rows, spread evenly: at most so many, and of one forward pass."""
+        few = max(2, min(most, forward_rows(self.features.shape[1]), len(self)))
+        return self.take(self.index[spread_rows(len(self), few)])[0]
 
     def in_order(self) -> Iterator[Batch]:
         """All rows in their order, in parts of a size fit for evaluation."""

@@ -142,7 +142,8 @@ class StreamedRows(Rows):
         )
         return self.stream
 
-    def facts(self) -> dict[str, Any]:
+    @property
+    def facts(self) -> dict[str, Any]:  # type: ignore[override]
         """Which rows of the table the sample is, and how long training waited for data."""
         waited = {} if self.stream is None else {"data_wait_": self.stream.wait_share}
         return {"oob_rows_": self.places} | waited

@@ -1,0 +1,441 @@
+"""What is trained: one network, or a forest of cross-fitted members.
+
+A model knows how it is made for encoded rows, trained, scored, calibrated and folded.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nrs.core import fold
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.divide import answering, divided, division
+from nrs.tabular.forest.folds import Folds
+from nrs.tabular.forest.grow import blank_forest, grow_forest
+from nrs.tabular.forest.network import FoldedForest, ForestNetwork, forest_loss, out_of_bag
+from nrs.tabular.forest.pilot import beyond_chance, levels_are_better, reading_levels
+from nrs.tabular.importance import MAX_ROWS, column_importances, passes
+from nrs.tabular.network import TableNetwork
+from nrs.tabular.recipe import MAX_FOLDS, Recipe
+from nrs.tabular.rows.memory import MAX_HELD_OUT, Rows, ShuffledBatches
+from nrs.tabular.run import Run
+from nrs.tabular.targets import OutOfBag, Target
+from nrs.training import History, TrainSettings
+from nrs.training.processes import ALONE, Processes
+
+Evaluate = Callable[[Any], dict[str, float]]
+# Times that out-of-bag rows are scored during a fit.
+CHECKS = 20
+# Views are drawn so many times, the one that helps most each time; weights are how often.
+DRAWS = 20
+# Rows that are scored to see how long it takes, and the fewest that may score the forest.
+MIN_SCORED = 512
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Everything that a fit has learned; an estimator adopts it in one step."""
+
+    target: Target
+    encoder: TableEncoder
+    model: SingleModel
+    predictor: nn.Module
+    history: History
+    importances: np.ndarray
+    out_of_bag: OutOfBag | None = None
+
+
+class SingleModel:
+    """One network, its target and its recipe: how it is made, trained, scored and folded.
+
+    Attributes
+    ----------
+    network : nn.Module
+    target : Target
+    recipe : Recipe
+        The settings it was made with; a model may decide some of them by itself.
+    """
+
+    network: Any
+
+    def __init__(self, network: nn.Module, target: Target, recipe: Recipe) -> None:
+        self.network, self.target, self.recipe = network, target, recipe
+
+    @classmethod
+    def fit(
+        cls,
+        rows: Rows,
+        held_out: Rows | None,
+        encoder: TableEncoder,
+        target: Target,
+        recipe: Recipe,
+        folds: Folds | None,
+        run: Run,
+    ) -> Learned:
+        """Grow a model for encoded rows, train it and calibrate it."""
+        model = cls.grow(rows, encoder, target, recipe, folds, run)
+        history = model.learn(rows, held_out, run)
+        importances = column_importances(model.network, rows, encoder, model.importance_rows())
+        scored = model.finish(rows, run)
+        return Learned(target, encoder, model, model.folded(), history, importances, scored)
+
+    @classmethod
+    def grow(
+        cls,
+        rows: Rows,
+        encoder: TableEncoder,
+        target: Target,
+        recipe: Recipe,
+        folds: Folds | None,
+        run: Run,
+    ) -> Self:
+        """Make an untrained model for encoded rows."""
+        network = cls.make_network(encoder, target, recipe, run.seed)
+        return cls(network.to(rows.device), target, recipe)
+
+    @classmethod
+    def make_network(
+        cls, encoder: TableEncoder, target: Target, recipe: Recipe, seed: int
+    ) -> nn.Module:
+        """Make an untrained network."""
+        return TableNetwork(
+            encoder.n_features_out_,
+            target.n_outputs,
+            n_mul=recipe.n_mul,
+            n_per=recipe.n_per,
+            n_h=recipe.n_h,
+            layout=recipe.layout,
+            depth=recipe.depth,
+            hidden=recipe.hidden,
+            dropout=recipe.dropout,
+            input_dropout=recipe.input_dropout,
+            seed=seed,
+        )
+
+    @classmethod
+    def from_header(
+        cls, header: dict[str, Any], encoder: TableEncoder, target: Target, recipe: Recipe
+    ) -> Self:
+        """Make the model of a file, whose tensors are then put into its network."""
+        return cls(cls.make_network(encoder, target, recipe, 0), target, recipe)
+
+    def header(self) -> dict[str, Any]:
+        """What a model file must say of the network's shape, as JSON values."""
+        return {}
+
+    def batches(self, rows: Rows, group: Processes = ALONE) -> Any:
+        """The source of batches for training."""
+        return ShuffledBatches(rows, self.recipe.batch_size)
+
+    def pass_batches(self, rows: Rows, n_seen: int) -> Any:
+        """Batches of one pass of `partial_fit`, which has seen so many rows before."""
+        return self.batches(rows)
+
+    def loss(self, network: nn.Module, batch: Any) -> Tensor:
+        """The mean loss of a batch."""
+        x, y, weights = batch
+        return self.target.loss(network(x), y, weights)
+
+    def settings(self, precision: str = "float32", *, stops: bool = False) -> TrainSettings:
+        """How to train; `stops` where an evaluation can end it early."""
+        recipe = self.recipe
+        return TrainSettings(
+            epochs=recipe.epochs,
+            lr=recipe.lr,
+            optimizer=recipe.optimizer,
+            weight_decay=recipe.weight_decay,
+            schedule=recipe.schedule,
+            warmup=recipe.warmup,
+            clip_norm=recipe.clip_norm,
+            ema=recipe.ema,
+            precision=precision,
+            patience=recipe.patience if stops else None,
+        )
+
+    def evaluator(self, rows: Rows, held_out: Rows | None, group: Processes) -> Evaluate | None:
+        """What measures a network after every epoch, if anything can."""
+        if held_out is None:
+            return None
+        metric = self.target.check_metric(self.recipe.metric)
+        truth, weights = held_out.truth()
+
+        def evaluate(network: nn.Module) -> dict[str, float]:
+            outputs = torch.cat([network(x) for x, _, _ in held_out.in_order()])
+            known = None if weights is None else weights.to(outputs.device)
+            return self.target.evaluate(metric, outputs, truth.to(outputs.device), known)
+
+        return evaluate
+
+    def learn(self, rows: Rows, held_out: Rows | None, run: Run) -> History:
+        """Train, keep the best epoch, and return the learning curve."""
+        with self.shared(rows, run) as (network, group):
+            batches = self.batches(rows, group)
+            evaluate = self.evaluator(rows, held_out, group)
+            settings = self.settings(run.precision, stops=evaluate is not None)
+            reserve = self.seconds_ahead(rows)
+            identity = (rows, held_out, self.recipe)
+            return run.train(
+                network, batches, self.loss, settings, evaluate, group, reserve, identity
+            )
+
+    @contextmanager
+    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
+        """What this process trains within the block, and the processes it trains with."""
+        yield self.network, ALONE
+
+    def seconds_ahead(self, rows: Rows) -> tuple[float, float]:
+        """Seconds that an evaluation, and what follows training, will take."""
+        return 0.0, 0.0
+
+    def importance_rows(self) -> int:
+        """Rows over which importances are taken."""
+        return MAX_ROWS
+
+    def finish(self, rows: Rows, run: Run) -> OutOfBag | None:
+        """Calibrate by out-of-bag rows, where there are any."""
+        return None
+
+    def folded(self) -> nn.Module:
+        """An immutable copy for prediction, which threads may share."""
+        self.network.eval()
+        return fold(self.network).requires_grad_(False)
+
+
+class ForestModel(SingleModel):
+    """Members trained together, each without one fold of the rows.
+
+    Attributes
+    ----------
+    folds : Folds
+        Of the training rows; of a loaded model those of one fold.
+    sees : Tensor (members, folds)
+        Which folds each member is trained on.
+    """
+
+    network: ForestNetwork
+    # Known during a fit with a time limit.
+    pace: Pace | None = None
+
+    def __init__(
+        self, network: ForestNetwork, target: Target, recipe: Recipe, folds: Folds | None = None
+    ) -> None:
+        super().__init__(network, target, recipe)
+        self.use_folds(folds or Folds(1))
+
+    def use_folds(self, folds: Folds) -> None:
+        """Train with other folds from now on."""
+        self.folds, self.sees = folds, folds.sees(self.network.n_members)
+
+    @classmethod
+    def grow(
+        cls,
+        rows: Rows,
+        encoder: TableEncoder,
+        target: Target,
+        recipe: Recipe,
+        folds: Folds | None,
+        run: Run,
+    ) -> Self:
+        folds, group = folds or Folds(1), run.group
+        # Processes whose numbers round differently must not grow different forests.
+        codes = group.is_writer and levels_are_better(rows, encoder, target, recipe, folds, run)
+        if group.of_writer(codes) if group.size > 1 else codes:
+            recipe = reading_levels(recipe)
+        network = grow_forest(rows, encoder, target, recipe, folds, run.seed)
+        return cls(network.to(rows.device), target, recipe, folds)
+
+    @classmethod
+    def from_header(
+        cls, header: dict[str, Any], encoder: TableEncoder, target: Target, recipe: Recipe
+    ) -> Self:
+        return cls(blank_forest(header["forest"], target, recipe), target, recipe)
+
+    def header(self) -> dict[str, Any]:
+        bins = self.network.bins
+        shape = {
+            "in_features": self.network.n_inputs - bins.n_bins - 1,
+            "index": list(self.network.index.shape),
+            "n_bins": bins.n_bins,
+            "n_levels": bins.n_levels,
+        }
+        return {"forest": shape}
+
+    def batches(self, rows: Rows, group: Processes = ALONE) -> Any:
+        return rows.batches(self.recipe.batch_size, self.round_epochs, group)
+
+    def pass_batches(self, rows: Rows, n_seen: int) -> Any:
+        # A row goes to a fold by its running number.
+        self.use_folds(Folds(MAX_FOLDS))
+        rows.folds = (n_seen + torch.arange(len(rows))) % MAX_FOLDS
+        return rows.batches(self.recipe.batch_size, 1, ALONE)
+
+    @property
+    def round_epochs(self) -> int:
+        """Passes over the rows between two checks."""
+        return math.ceil(self.recipe.epochs / CHECKS)
+
+    def loss(self, network: nn.Module, batch: Any) -> Tensor:
+        assert isinstance(network, ForestNetwork)
+        return forest_loss(network, batch, self.target, self.sees)
+
+    def settings(self, precision: str = "float32", *, stops: bool = False) -> TrainSettings:
+        chosen = self.recipe.patience
+        rounds = math.ceil(self.recipe.epochs / self.round_epochs)
+        patience = max(3, math.ceil(rounds / 3))
+        if chosen is not None:
+            patience = math.ceil(chosen / self.round_epochs)
+        settings = super().settings(precision)
+        return replace(settings, epochs=rounds, patience=patience if stops else None)
+
+    def evaluator(self, rows: Rows, held_out: Rows | None, group: Processes) -> Evaluate | None:
+        if held_out is not None:
+            return self._agreed(super().evaluator(rows, held_out, group), group)
+        if self.folds.n_folds == 1:
+            return None
+        metric = self.target.check_metric(self.recipe.metric)
+        scored = rows.some(self._max_scored())
+        truth, weights = scored.truth()
+
+        def evaluate(network: Any) -> dict[str, float]:
+            outputs = out_of_bag(network, scored, self.sees, group=group)[0].t().cpu()
+            return self.target.evaluate(metric, outputs, truth, weights)
+
+        return self._agreed(evaluate, group)
+
+    def _agreed(self, evaluate: Evaluate | None, group: Processes) -> Evaluate | None:
+        """What `evaluate` measures, the same in all processes that train together."""
+        if evaluate is None or group.size == 1:
+            return evaluate
+        # The writer may know a metric that could not be sent to the others.
+        return lambda network: group.of_writer(evaluate(answering(network, group)))
+
+    @contextmanager
+    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
+        group = run.group
+        if group.size == 1:
+            if run.time_limit is not None and self.folds.n_folds > 1:
+                self.pace = Pace.measure(self.network, rows, self.sees, run.time_limit)
+            yield self.network, ALONE
+            return
+        what = division(self.recipe, run.divide, group.size)
+        group = replace(group, divided=what, own_statistics=True)
+        with divided(self.network, group) as trained:
+            yield trained, group
+
+    def _max_scored(self) -> int:
+        """Rows whose out-of-bag scores decide during a fit."""
+        most = MAX_HELD_OUT
+        return most if self.pace is None else self.pace.affordable(0.4 / CHECKS, most)
+
+    def importance_rows(self) -> int:
+        most = super().importance_rows()
+        if self.pace is None:
+            return most
+        return self.pace.affordable(0.05 / passes(self.target.n_outputs), most)
+
+    def seconds_ahead(self, rows: Rows) -> tuple[float, float]:
+        if self.pace is None:
+            return 0.0, 0.0
+        responses = self.importance_rows() * passes(self.target.n_outputs)
+        scored = min(len(rows), self._max_scored())
+        return self.pace.per_row * scored, self.pace.per_row * (len(rows) + responses)
+
+    def finish(self, rows: Rows, run: Run) -> OutOfBag | None:
+        if self.folds.n_folds == 1:
+            return None
+        # Views whose members score all rows between them can be weighed against each other.
+        views = len(self.recipe.views)
+        views = views if self.recipe.members // views >= self.folds.n_folds else 1
+        outputs = out_of_bag(self.folded(), rows, self.sees, views, run.group).cpu()
+        truth, weights = rows.truth()
+        of_views = weigh_views(outputs, truth, self.target, weights)
+        joint = self.target.combine(outputs, of_views.unsqueeze(1))
+        each = of_views.repeat_interleave(self.network.n_members // views)
+        self.network.shares.copy_(each)
+        self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
+        scored = self.target.finish(joint, truth, weights)
+        self.network.temperature.fill_(scored.temperature)
+        return scored
+
+    def folded(self) -> FoldedForest:
+        self.network.eval()
+        return self.network.fold().requires_grad_(False)
+
+
+def weigh_views(
+    outputs: Tensor, truth: Tensor, target: Target, weights: Tensor | None = None
+) -> Tensor:
+    """Choose weights of views by the loss of their joint out-of-bag outputs.
+
+    Greedy selection with replacement (Caruana et al., 2004). Equal weights are kept unless the
+    learned ones are better by more than chance: a small table cannot tell views apart.
+
+    **Shape** outputs ``(V, C, n)``, truth ``(n,)`` or ``(n, C)``, result ``(V,)``, which sums to V.
+
+    Examples
+    --------
+    >>> from nrs.tabular.targets import ClassTarget
+    >>> truth = torch.arange(100) % 2
+    >>> right = torch.stack([1.0 - truth, 1.0 * truth]) * 4
+    >>> target = ClassTarget(np.arange(2))
+    >>> weigh_views(torch.stack([right, -right]), truth, target).tolist()
+    [2.0, 0.0]
+    >>> weigh_views(torch.stack([right, right]), truth, target).tolist()
+    [1.0, 1.0]
+    """
+    n_views = len(outputs)
+    equal = torch.ones(n_views)
+    counts = torch.zeros(n_views)
+    weight = torch.ones(outputs.shape[2]) if weights is None else weights
+
+    def losses(of_views: Tensor) -> Tensor:
+        used = of_views > 0
+        joint = target.combine(outputs[used], of_views[used].unsqueeze(1))
+        return target.losses(joint.t().unsqueeze(0), truth)[0] * weight
+
+    for _ in range(DRAWS):
+        tried = [losses(counts + one).mean() for one in torch.eye(n_views)]
+        counts[int(torch.stack(tried).argmin())] += 1
+    learned = counts * (n_views / DRAWS)
+    return learned if beyond_chance((losses(equal) - losses(learned)).double()) else equal
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that a forest takes to score a row, and those that a fit may take.
+
+    Examples
+    --------
+    >>> Pace(per_row=0.001, limit=50.0).affordable(0.1, most=20_000)
+    5000
+    """
+
+    per_row: float
+    limit: float
+
+    @classmethod
+    def measure(cls, network: ForestNetwork, rows: Rows, sees: Tensor, limit: float) -> Pace:
+        """Score a few rows and see how long it takes."""
+        few = rows.some(MIN_SCORED)
+        training = network.training
+        network.eval()
+        for _ in range(2):  # The first time warms up.
+            begin = time.monotonic()
+            out_of_bag(network, few, sees)
+            seconds = time.monotonic() - begin
+        network.train(training)
+        return cls(max(seconds, 1e-6) / len(few), limit)
+
+    def affordable(self, share: float, most: int) -> int:
+        """Rows that can be scored in a share of the limit, at most so many."""
+        # The limit may be infinite, which is no integer.
+        return int(min(most, max(MIN_SCORED, share * self.limit / self.per_row)))
