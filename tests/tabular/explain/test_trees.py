@@ -27,7 +27,7 @@ def first_layer(model, x):
         if isinstance(network, ForestNetwork):
             from nrs.core.subspace_map import subspace_map
 
-            mapped = subspace_map(network.inputs(x), network.index, network.loud_weight())
+            mapped = subspace_map(network.inputs(x), network.index, network.scaled_weight())
             return network.norm(mapped.flatten(1)).numpy()
         layer = network.subspaces
         layer.activation = None

@@ -10,6 +10,7 @@ from nrs.tabular.export.network import add_network, for_export
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.network import TableNetwork
+from nrs.tabular.targets import mean_odds, mean_probabilities, mean_values
 
 onnx = pytest.importorskip("onnx", reason="needs onnx")
 runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
@@ -24,11 +25,11 @@ def table_network(activation="relu", **settings):
     return fold(network.eval())
 
 
-def forest(kind, *, wide):
+def forest(combine, *, wide):
     bins = PiecewiseLinear.between([(0, [0.0, 1.0, 3.0])], [(2, [0.0, 1.0, 2.0])])
     size = 1 if wide else 2
     index = torch.randint(0, 7 + bins.n_bins + 1, (4, 6, size))
-    settings = {"hidden": (5, 4), "kind": kind, "seed": 1}
+    settings = {"hidden": (5, 4), "combine": combine, "seed": 1}
     network = ForestNetwork(7, 3, index, bins, **settings).train()
     network.members(torch.randn(50, 7))
     network.shares.copy_(torch.arange(4.0))
@@ -55,8 +56,8 @@ def written(network):
         lambda: table_network("sigmoid", depth=2, n_h=5),
         lambda: table_network(n_per=2, dropout=0.1, input_dropout=0.1),
         *[
-            lambda kind=kind, wide=wide: forest(kind, wide=wide)
-            for kind in ("classes", "multilabel", "regression")
+            lambda combine=combine, wide=wide: forest(combine, wide=wide)
+            for combine in (mean_probabilities, mean_odds, mean_values)
             for wide in (False, True)
         ],
     ],

@@ -68,7 +68,7 @@ def test_members_that_do_not_count_alike(kind, tmp_path):
     model = estimator(**FAST).fit(X, y)
     before = model.predict(X) if kind == "regression" else model.predict_proba(X)
     model.network_.shares.copy_(torch.arange(model.network_.n_members))
-    model._fold()
+    model.predictor_ = model.network_.fold().requires_grad_(False)
     after = model.predict(X) if kind == "regression" else model.predict_proba(X)
     assert not np.allclose(before, after)
     outputs = run(model, X, tmp_path / "m.onnx")
