@@ -62,10 +62,10 @@ def fits(folder: Path) -> dict[str, tuple[Callable[[], Any], str]]:
     parquet.write_table(pyarrow.Table.from_pandas(X.assign(answer=y)), path, row_group_size=100)
     settings = {"epochs": 2, "random_state": 0, "verbose": 0}
     ours, theirs = (os.path.dirname(package.__file__) for package in (nrs, sklearn))
-    table = nrs.Table(path, target="answer")
+    table, classifier = nrs.Table(path, target="answer"), nrs.NRSClassifier
     return {
-        "fit of a frame": (lambda: nrs.NRSClassifier(**settings).fit(X, y), ours),
-        "fit of nrs.Table": (lambda: nrs.NRSClassifier(**settings).fit(table), ours),
+        "fit of a frame": (lambda: classifier(**settings).fit(X, y), ours),
+        "fit of nrs.Table": (lambda: classifier(**settings).fit(table), ours),
         "scikit-learn's HistGradientBoosting": (
             lambda: HistGradientBoostingClassifier(max_iter=2).fit(X.drop(columns="kind"), y),
             theirs,

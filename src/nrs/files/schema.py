@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from nrs.tabular.encode.column_encoder import Statistics
-from nrs.tabular.encode.statistics import STATISTICS
+from nrs.tabular.encode.statistics import count
 from nrs.tabular.encode.table import read_table
 
 if TYPE_CHECKING:
@@ -51,7 +51,5 @@ def describe_columns(
     found = []
     for place, name in enumerate(read.names or [f"x{place}" for place in range(read.n_columns)]):
         column = read.column(place)
-        counted = STATISTICS[column.kind](column.kind)
-        counted.add(column)
-        found.append(ColumnSummary.of(name, column.kind, counted))
+        found.append(ColumnSummary.of(name, column.kind, count(column)))
     return found

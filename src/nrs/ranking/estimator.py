@@ -57,8 +57,8 @@ class QuerySource(MemorySource):
     def split(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds | None:
         """Draw folds of whole queries, or hold out some queries for a single network."""
         if recipe.members:
-            n_folds = min(count_folds(len(self.queries)), recipe.members)
-            return Folds.draw(self.labels, n_folds, seed, self.queries.numbers())
+            n_members = min(count_folds(len(self.queries)), recipe.members)
+            return Folds.draw(self.labels, n_members, seed, self.queries.numbers())
         if not spare or recipe.validation_fraction == 0:
             return None
         n_queries = len(self.queries)
@@ -169,5 +169,5 @@ class RankForestModel(ForestModel):
         scores = out_of_bag_scores(self.network, rows, self.sees)
         labels = rows.targets.numpy()
         if not are_grades(labels):
-            return OutOfBag(1.0, scores, None)
-        return OutOfBag(1.0, scores, float(measure(scores, labels, rows.queries.numbers())))
+            return OutOfBag(scores, None)
+        return OutOfBag(scores, float(measure(scores, labels, rows.queries.numbers())))

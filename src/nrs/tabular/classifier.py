@@ -86,9 +86,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         return tags
 
     def _check_labels(self, y: Any) -> np.ndarray:
-        y = y if hasattr(y, "toarray") else labels_as_array(y)
-        if not hasattr(y, "toarray"):
-            _check_cells(y, "y")
+        y = y if hasattr(y, "toarray") else _checked_cells(y, "y")
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind == "multilabel-indicator":
             several = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
@@ -238,19 +236,19 @@ def _all_classes(classes: Any) -> np.ndarray:
     found = labels_as_array(ordered)
     if found.ndim != 1 or missing_cells(found).any():
         raise ValueError(f"classes must list all labels, none of them missing; got {classes!r}")
-    _check_cells(found, "classes")
-    return found
+    return _checked_cells(found, "classes")
 
 
-def _check_cells(labels: np.ndarray, name: str) -> None:
-    """Refuse labels that are missing, or that have no order among each other."""
+def _checked_cells(given: Any, name: str) -> np.ndarray:
+    """Labels as an array; refuses those that are missing, or have no order among each other."""
+    labels = labels_as_array(given)
     if missing_cells(labels).any():
         raise ValueError(f"Input {name} contains NaN or None; every row needs a label")
-    if labels.dtype.kind != "O" or not labels.size:
-        return
-    types = sorted({type(label).__name__ for label in labels.flat})
-    if types != ["str"]:
-        raise ValueError(
-            f"{name} must hold strings, numbers or booleans, not several of these; got "
-            f"{', '.join(types)}. Turn the labels into strings."
-        )
+    if labels.dtype.kind == "O" and labels.size:
+        types = sorted({type(label).__name__ for label in labels.flat})
+        if types != ["str"]:
+            raise ValueError(
+                f"{name} must hold strings, numbers or booleans, not several of these; got "
+                f"{', '.join(types)}. Turn the labels into strings."
+            )
+    return labels

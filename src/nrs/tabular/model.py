@@ -22,7 +22,8 @@ from nrs.tabular.forest.divide import answering, divided, division
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.grow import blank_forest, grow_forest
 from nrs.tabular.forest.network import FoldedForest, ForestNetwork, forest_loss, out_of_bag
-from nrs.tabular.forest.pilot import beyond_chance, levels_are_better, reading_levels
+from nrs.tabular.forest.pilot import levels_are_better, reading_levels
+from nrs.tabular.forest.profile import may_be_levels
 from nrs.tabular.importance import MAX_ROWS, column_importances, passes
 from nrs.tabular.network import TableNetwork
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
@@ -35,8 +36,6 @@ from nrs.training.processes import ALONE, Processes
 Evaluate = Callable[[Any], dict[str, float]]
 # Times that out-of-bag rows are scored during a fit.
 CHECKS = 20
-# Views are drawn so many times, the one that helps most each time; weights are how often.
-DRAWS = 20
 # Rows that are scored to see how long it takes, and the fewest that may score the forest.
 MIN_SCORED = 512
 
@@ -247,7 +246,11 @@ class ForestModel(SingleModel):
     ) -> Self:
         folds, group = folds or Folds(1), run.group
         # Processes whose numbers round differently must not grow different forests.
-        codes = group.is_writer and levels_are_better(rows, encoder, target, recipe, folds, run)
+        codes = (
+            group.is_writer
+            and may_be_levels(rows, recipe, folds.n_folds, run.time_limit)
+            and levels_are_better(rows, encoder, target, recipe, folds, run)
+        )
         if group.of_writer(codes) if group.size > 1 else codes:
             recipe = reading_levels(recipe)
         network = grow_forest(rows, encoder, target, recipe, folds, run.seed)
@@ -357,56 +360,16 @@ class ForestModel(SingleModel):
         views = views if self.recipe.members // views >= self.folds.n_folds else 1
         outputs = out_of_bag(self.folded(), rows, self.sees, views, run.group).cpu()
         truth, weights = rows.truth()
-        of_views = weigh_views(outputs, truth, self.target, weights)
-        joint = self.target.combine(outputs, of_views.unsqueeze(1))
-        each = of_views.repeat_interleave(self.network.n_members // views)
+        scored = self.target.finish(outputs, truth, weights)
+        each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
         self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
-        scored = self.target.finish(joint, truth, weights)
         self.network.temperature.fill_(scored.temperature)
         return scored
 
     def folded(self) -> FoldedForest:
         self.network.eval()
         return self.network.fold().requires_grad_(False)
-
-
-def weigh_views(
-    outputs: Tensor, truth: Tensor, target: Target, weights: Tensor | None = None
-) -> Tensor:
-    """Choose weights of views by the loss of their joint out-of-bag outputs.
-
-    Greedy selection with replacement (Caruana et al., 2004). Equal weights are kept unless the
-    learned ones are better by more than chance: a small table cannot tell views apart.
-
-    **Shape** outputs ``(V, C, n)``, truth ``(n,)`` or ``(n, C)``, result ``(V,)``, which sums to V.
-
-    Examples
-    --------
-    >>> from nrs.tabular.targets import ClassTarget
-    >>> truth = torch.arange(100) % 2
-    >>> right = torch.stack([1.0 - truth, 1.0 * truth]) * 4
-    >>> target = ClassTarget(np.arange(2))
-    >>> weigh_views(torch.stack([right, -right]), truth, target).tolist()
-    [2.0, 0.0]
-    >>> weigh_views(torch.stack([right, right]), truth, target).tolist()
-    [1.0, 1.0]
-    """
-    n_views = len(outputs)
-    equal = torch.ones(n_views)
-    counts = torch.zeros(n_views)
-    weight = torch.ones(outputs.shape[2]) if weights is None else weights
-
-    def losses(of_views: Tensor) -> Tensor:
-        used = of_views > 0
-        joint = target.combine(outputs[used], of_views[used].unsqueeze(1))
-        return target.losses(joint.t().unsqueeze(0), truth)[0] * weight
-
-    for _ in range(DRAWS):
-        tried = [losses(counts + one).mean() for one in torch.eye(n_views)]
-        counts[int(torch.stack(tried).argmin())] += 1
-    learned = counts * (n_views / DRAWS)
-    return learned if beyond_chance((losses(equal) - losses(learned)).double()) else equal
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -70,17 +70,25 @@ def _log_fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
     return _fractions(outputs, weights).log()
 
 
+# Views are drawn so many times, the one that helps most each time; weights are how often.
+DRAWS = 20
+# What is gained must be so many standard errors above 0.
+MIN_ERRORS = 2.0
+
+
 @dataclass(frozen=True)
 class OutOfBag:
-    """Out-of-bag results: what to divide outputs by, answers of all training rows, their score.
+    """Out-of-bag results: answers of all training rows, and what was learned from them.
 
-    `residuals` are quantiles of the sizes of errors, for intervals; see :meth:`Target.residuals`.
+    `residuals` are quantiles of the sizes of errors, for intervals; outputs are divided by
+    `temperature`; `views` says how much each view counts.
     """
 
-    temperature: float
     answers: np.ndarray
     score: float | None
     residuals: np.ndarray | None = None
+    temperature: float = 1.0
+    views: Tensor = field(default_factory=lambda: torch.ones(1))
 
 
 class Target:
@@ -198,15 +206,18 @@ class Target:
         value = chosen.measure(self, y, outputs)
         return measured | {f"val_{name}": value, "score": chosen.sign * value}
 
-    def finish(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> OutOfBag:
-        """Calibrate joint out-of-bag outputs, and score them."""
+    def finish(self, views: Tensor, y: Tensor, weights: Tensor | None) -> OutOfBag:
+        """Weigh, join, calibrate and score the (V, C, n) out-of-bag outputs of views."""
+        of_views = weigh_views(views, y, self, weights)
+        outputs = self.combine(views, of_views.unsqueeze(1))
         temperature = self.calibrate(outputs, y, weights)
         outputs = outputs / torch.tensor(temperature)
         return OutOfBag(
-            temperature,
             self.answer(outputs),
             self.score(outputs, y, weights),
             self.residuals(outputs, y, weights),
+            temperature,
+            of_views,
         )
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
@@ -253,6 +264,48 @@ def find_temperature(
     choices = torch.logspace(-1, 1, 81, base=2.0)
     losses = [float(target.loss(outputs / choice, y, weights)) for choice in choices]
     return float(choices[int(np.argmin(losses))])
+
+
+def weigh_views(
+    outputs: Tensor, truth: Tensor, target: Target, weights: Tensor | None = None
+) -> Tensor:
+    """Choose weights of views by the loss of their joint out-of-bag outputs.
+
+    Greedy selection with replacement (Caruana et al., 2004). Equal weights are kept unless the
+    learned ones are better by more than chance: a small table cannot tell views apart.
+
+    **Shape** outputs ``(V, C, n)``, truth ``(n,)`` or ``(n, C)``, result ``(V,)``, which sums to V.
+
+    Examples
+    --------
+    >>> truth = torch.arange(100) % 2
+    >>> right = torch.stack([1.0 - truth, 1.0 * truth]) * 4
+    >>> target = ClassTarget(np.arange(2))
+    >>> weigh_views(torch.stack([right, -right]), truth, target).tolist()
+    [2.0, 0.0]
+    >>> weigh_views(torch.stack([right, right]), truth, target).tolist()
+    [1.0, 1.0]
+    """
+    n_views = len(outputs)
+    equal = torch.ones(n_views)
+    counts = torch.zeros(n_views)
+    weight = torch.ones(outputs.shape[2]) if weights is None else weights
+
+    def losses(of_views: Tensor) -> Tensor:
+        used = of_views > 0
+        joint = target.combine(outputs[used], of_views[used].unsqueeze(1))
+        return target.losses(joint.t().unsqueeze(0), truth)[0] * weight
+
+    for _ in range(DRAWS):
+        tried = [losses(counts + one).mean() for one in torch.eye(n_views)]
+        counts[int(torch.stack(tried).argmin())] += 1
+    learned = counts * (n_views / DRAWS)
+    return learned if beyond_chance((losses(equal) - losses(learned)).double()) else equal
+
+
+def beyond_chance(gained: Tensor) -> bool:
+    """Whether the mean of what single rows gain is above 0 by more than their spread explains."""
+    return bool(gained.mean() > MIN_ERRORS * gained.std() / len(gained) ** 0.5)
 
 
 class ClassTarget(Target):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,6 +103,12 @@ class CategoryEncoder(ColumnEncoder):
     frequency_std: float
 
     @classmethod
+    def fit(cls, column: Column, *, scale: str, max_levels: int) -> CategoryEncoder:
+        counted = CategoryStatistics(column.kind)
+        counted.add(column)
+        return counted.encoder(scale=scale, max_levels=max_levels)
+
+    @classmethod
     def of_counts(
         cls, levels: Sequence[str], counts: np.ndarray, n_missing: int, max_levels: int
     ) -> CategoryEncoder:
@@ -140,7 +147,7 @@ class CategoryEncoder(ColumnEncoder):
     def __post_init__(self) -> None:
         self._place = {level: place for place, level in enumerate(self.levels)}
 
-    @property
+    @cached_property
     def features(self) -> list[str]:
         own = [f"={level}" for level in self.levels[: self.n_own]]
         own += ["=(other)"] * self.other + ["=(missing)"] * self.missing

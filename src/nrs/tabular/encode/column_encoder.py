@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -49,11 +50,16 @@ class ColumnEncoder:
     """
 
     @classmethod
+    def fit(cls, column: Column, *, scale: str, max_levels: int) -> Self:
+        """Learn from a column in memory; the parameters are those of the table's encoder."""
+        raise NotImplementedError
+
+    @classmethod
     def empty(cls) -> Self:
         """The encoder of a column that gives no features."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def features(self) -> list[str]:
         """The end of each feature's name, after the name of the column."""
         raise NotImplementedError

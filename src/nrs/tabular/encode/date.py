@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,10 +88,16 @@ class DateEncoder(ColumnEncoder):
     missing: bool
 
     @classmethod
+    def fit(cls, column: Column, *, scale: str, max_levels: int) -> DateEncoder:
+        counted = DateStatistics(column.kind)
+        counted.add(column)
+        return counted.encoder(scale=scale, max_levels=max_levels)
+
+    @classmethod
     def empty(cls) -> DateEncoder:
         return cls(center=0.0, scale=0.0, parts=[], missing=False)
 
-    @property
+    @cached_property
     def features(self) -> list[str]:
         waves = [f" ({part} {wave})" for part in self.parts for wave in ("sin", "cos")]
         return [""] * (self.scale > 0) + waves + [" (missing)"] * self.missing

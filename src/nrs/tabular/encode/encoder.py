@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nrs.tabular.encode.category import CategoryEncoder
-from nrs.tabular.encode.column_encoder import ColumnEncoder, Statistics
+from nrs.tabular.encode.column_encoder import ColumnEncoder
 from nrs.tabular.encode.columns import Column, Kind
 from nrs.tabular.encode.date import DateEncoder
 from nrs.tabular.encode.number import Moments, NumberBlock, NumberEncoder, moments, row_chunks
 from nrs.tabular.encode.sparse import SparseScaler
-from nrs.tabular.encode.statistics import STATISTICS, TableStatistics
+from nrs.tabular.encode.statistics import TableStatistics
 from nrs.tabular.encode.table import Table, categorical_columns, infinite_value, read_table
 
 if TYPE_CHECKING:
@@ -148,12 +148,9 @@ class TableEncoder(BaseEstimator):
         self._begin(len(statistics.columns), statistics.names)
         for index, (kind, column) in enumerate(statistics.columns):
             self.kinds_[index] = kind
-            self.encoders[index] = self._learned(column)
+            self.encoders[index] = column.encoder(scale=self.scale, max_levels=int(self.max_levels))
         self._lay_out()
         return self
-
-    def _learned(self, column: Statistics) -> ColumnEncoder:
-        return column.encoder(scale=self.scale, max_levels=int(self.max_levels))
 
     def _check_parameters(self) -> None:
         if self.scale not in ("standard", "none"):
@@ -182,13 +179,13 @@ class TableEncoder(BaseEstimator):
                 self.kinds_[index] = kind
                 self.encoders[index] = NumberEncoder.of_moments(kind, found, self.scale)
         for index in singly:
-            column = table.column(index, "category" if index in declared else None)
+            column = self._column(table, index, "category" if index in declared else None)
             if rows is not None:
                 column = Column(column.kind, column.values[rows], column.levels)
             self.kinds_[index] = column.kind
-            counted = STATISTICS[column.kind](column.kind)
-            counted.add(column)
-            self.encoders[index] = self._learned(counted)
+            self.encoders[index] = KINDS[column.kind].fit(
+                column, scale=self.scale, max_levels=int(self.max_levels)
+            )
 
     def _lay_out(self) -> None:
         """Give each column its places among the features, in the order of the source columns."""
@@ -262,7 +259,7 @@ class TableEncoder(BaseEstimator):
         self._write_numbers(table, source, out)
         for index, encoder in self._singly.items():
             first = self.first[index]
-            column = table.column(int(source[index]), self.kinds_[index])
+            column = self._column(table, int(source[index]), self.kinds_[index])
             encoder.write(column, out[:, first : first + len(encoder.features)])
         return out
 
@@ -324,6 +321,10 @@ class TableEncoder(BaseEstimator):
             )
         return np.arange(self.n_features_in_)
 
+    @staticmethod
+    def _column(table: Table, place: int, kind: Kind | None) -> Column:
+        return table.column(place, kind)
+
     def _write_numbers(self, table: Table, source: np.ndarray, out: np.ndarray) -> None:
         block = self.numbers
         columns = source[block.source].tolist()
@@ -344,10 +345,8 @@ class TableEncoder(BaseEstimator):
             return
         for first in range(0, len(columns), FRAME_COLUMNS):
             group = slice(first, first + FRAME_COLUMNS)
-            read = [
-                table.column(place, self.kinds_[index]).values
-                for place, index in zip(columns[group], block.source[group].tolist(), strict=True)
-            ]
+            pairs = zip(columns[group], block.source[group].tolist(), strict=True)
+            read = [self._column(table, at, self.kinds_[index]).values for at, index in pairs]
             for part in row_chunks(table.n_rows, len(read)):
                 chunk = np.empty((part.stop - part.start, len(read)))
                 for place, values in enumerate(read):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,6 +185,12 @@ class NumberEncoder(ColumnEncoder):
     missing: bool
 
     @classmethod
+    def fit(cls, column: Column, *, scale: str, max_levels: int) -> NumberEncoder:
+        counted = NumberStatistics(column.kind)
+        counted.add(column)
+        return counted.encoder(scale=scale, max_levels=max_levels)
+
+    @classmethod
     def of_moments(cls, kind: Kind, learned: tuple[float, ...], scale: str) -> NumberEncoder:
         """Encoder from (missing cells, other cells, mean, standard deviation)."""
         missing, seen, mean, std = learned
@@ -201,7 +208,7 @@ class NumberEncoder(ColumnEncoder):
     def empty(cls) -> NumberEncoder:
         return cls(0.0, 1.0, 0.0, shown=False, missing=False)
 
-    @property
+    @cached_property
     def features(self) -> list[str]:
         return [""] * self.shown + [" (missing)"] * self.missing
 

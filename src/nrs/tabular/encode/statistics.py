@@ -7,7 +7,7 @@ from typing import Any
 
 from nrs.tabular.encode.category import CategoryStatistics
 from nrs.tabular.encode.column_encoder import Statistics
-from nrs.tabular.encode.columns import Kind
+from nrs.tabular.encode.columns import Column, Kind
 from nrs.tabular.encode.date import DateStatistics
 from nrs.tabular.encode.number import NumberStatistics
 from nrs.tabular.encode.table import Table
@@ -19,6 +19,13 @@ STATISTICS: dict[Kind, type[Statistics]] = {
     "date": DateStatistics,
     "category": CategoryStatistics,
 }
+
+
+def count(column: Column) -> Statistics:
+    """Statistics of a column in memory."""
+    counted = STATISTICS[column.kind](column.kind)
+    counted.add(column)
+    return counted
 
 
 class TableStatistics:

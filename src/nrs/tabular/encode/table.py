@@ -13,8 +13,15 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from nrs.datasets.large_table import Table as LargeTable
-from nrs.tabular.encode.columns import Column, Kind, convert, read_array
-from nrs.tabular.encode.frames import read_arrow, read_pandas, read_polars
+from nrs.tabular.encode.columns import (
+    Column,
+    Kind,
+    convert,
+    read_array,
+    read_arrow,
+    read_pandas,
+    read_polars,
+)
 
 
 class Table:

@@ -105,25 +105,3 @@ class PiecewiseLinear(nn.Module):
 
     def extra_repr(self) -> str:
         return f"n_bins={self.n_bins}, n_levels={self.n_levels}"
-
-
-def find_edges(values: np.ndarray, n_bins: int) -> np.ndarray:
-    """Edges of at most `n_bins` bins: every value if there are few, else quantiles.
-
-    Examples
-    --------
-    >>> find_edges(np.array([3.0, 1.0, 3.0, 2.0]), 8).tolist()
-    [1.0, 2.0, 3.0]
-    >>> find_edges(np.arange(101.0), 4).tolist()
-    [0.0, 25.0, 50.0, 75.0, 100.0]
-    >>> find_edges(np.array([0.0, 1e-16, 1.0]), 8).tolist()
-    [0.0, 1.0]
-    """
-    distinct = np.unique(values)
-    if len(distinct) > n_bins + 1:
-        distinct = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
-    edges = distinct.astype(np.float32)
-    # Edges that differ by rounding alone, such as the sines of two months, would make a step whose
-    # slope drowns all others.
-    least = 1e-5 * (edges[-1] - edges[0])
-    return edges[np.append(True, np.diff(edges) > least)]

@@ -49,9 +49,17 @@ class Folds:
 
     @classmethod
     def draw(
-        cls, strata: np.ndarray, n_folds: int, seed: int, groups: np.ndarray | None = None
+        cls, strata: np.ndarray, n_members: int, seed: int, groups: np.ndarray | None = None
     ) -> Folds:
-        """Draw folds for rows in memory; see :func:`draw_folds`."""
+        """Draw folds for rows in memory, as many as rows, groups and members allow.
+
+        Parameters
+        ----------
+        groups : numbers of the groups from 0, whose rows share a fold; see :func:`draw_folds`.
+        """
+        n_folds = min(count_folds(len(strata)), n_members)
+        if groups is not None:
+            n_folds = min(n_folds, int(groups.max()) + 1)
         drawn = draw_folds(strata, n_folds, seed, groups)
         return cls(int(drawn.max()) + 1, seed, drawn)
 

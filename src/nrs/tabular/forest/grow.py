@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,14 @@ import torch
 from torch import Tensor
 
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.forest.bins import PiecewiseLinear, find_edges
+from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.forest.relevance import column_gains
+from nrs.tabular.forest.profile import column_gains, find_bins
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import Target
 
-# Rows from which quantiles are read: more move the edges by less than a tenth of a bin.
-BIN_ROWS = 10_000
-# Wider tables are read as they are: their bins would be far more than the rows can tell apart.
-MAX_BINNED_FEATURES = 512
-# A number with at most so many values may as well be a category: no member reads it as a number.
-FEW_VALUES = 10
 # How members may read numbers: as they are, with their bins, or those of few values by levels.
 PLAIN, BINNED, LEVELS = READINGS = ("plain", "binned", "levels")
 
@@ -45,7 +39,7 @@ def grow_forest(
     """
     rng = np.random.default_rng(seed)
     of_levels = any(reading == LEVELS for reading, _ in recipe.views)
-    bins, few = _find_bins(rows, recipe.bins, recipe.levels if of_levels else 0)
+    bins, few = find_bins(rows, recipe.bins, recipe.levels if of_levels else 0)
     n_features = encoder.n_features_out_
     sources = bins.source.numpy()
     parts = _readings(encoder.groups_, bins, few)
@@ -124,55 +118,6 @@ def _network(
         combine=target.combine,
         seed=seed,
     )
-
-
-def _find_bins(rows: Rows, n_bins: int, max_levels: int = 0) -> tuple[PiecewiseLinear, np.ndarray]:
-    """The bins of all features with more than two values, and which features have few.
-
-    Features of three to `max_levels` values have levels too.
-    """
-    few = np.zeros(rows.features.shape[1], dtype=bool)
-    edges, levels = [], []
-    for feature, values in _binned_values(rows, n_bins):
-        found = _all_values(values, FEW_VALUES)
-        few[feature] = found is not None
-        if found is None:
-            found = find_edges(values, n_bins)
-        if len(found) > 2:
-            edges.append((feature, found))
-        each = _all_values(values, max_levels)
-        if each is not None:
-            levels.append((feature, each))
-    return PiecewiseLinear.between(edges, levels), few
-
-
-def has_levels(rows: Rows, recipe: Recipe) -> bool:
-    """Whether a feature has so few values that it may be a category; two make no difference."""
-    return recipe.levels > 0 and any(
-        _all_values(values, recipe.levels) is not None
-        for _, values in _binned_values(rows, recipe.bins)
-    )
-
-
-def _binned_values(rows: Rows, n_bins: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Features that may be cut into bins, and values that tell where."""
-    n_features = rows.features.shape[1]
-    if rows.sparse or n_bins == 0 or n_features > MAX_BINNED_FEATURES:
-        return
-    sample = rows.sample(BIN_ROWS)[0]
-    for feature in range(n_features):
-        yield feature, sample[:, feature]
-
-
-def _all_values(values: np.ndarray, most: int) -> np.ndarray | None:
-    """The values of a feature if they are three at least, so many at most, and well apart."""
-    if most < 3:
-        return None
-    distinct = np.unique(values)
-    if not 2 < len(distinct) <= most:
-        return None
-    edges = find_edges(distinct, most)
-    return edges if len(edges) == len(distinct) else None
 
 
 def draw_subspaces(

@@ -18,39 +18,23 @@ import torch
 
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.folds import Folds
-from nrs.tabular.forest.grow import LEVELS, READINGS, grow_forest, has_levels
+from nrs.tabular.forest.grow import LEVELS, READINGS, grow_forest
 from nrs.tabular.forest.network import forest_loss, out_of_bag
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import ForestBatches, Rows
-from nrs.tabular.targets import Target
+from nrs.tabular.targets import Target, beyond_chance
 from nrs.training import DivergenceError, TrainSettings, train
 
 if TYPE_CHECKING:
     from nrs.tabular.run import Run
 
-# Fewer rows cannot tell; more are not needed for it.
-MIN_ROWS, MAX_ROWS = 2_000, 10_000
+# More rows are not needed to tell.
+MAX_ROWS = 10_000
 # The small forest: members of each reading, width, steps and their rows. What codes tell is learned
 # late, so it hurries, without dropout.
 MEMBERS, WIDTH, STEPS, BATCH_SIZE, LR = 4, 64, 400, 128, 1e-2
 # How much lower the loss must be: nats of classes, shares of a number's variance.
 MIN_GAIN = 0.02
-# What is gained must be so many standard errors above 0.
-MIN_ERRORS = 2.0
-# A shorter time limit leaves no time for it. Cutting it short instead would let a run that is
-# started again come to another choice.
-MIN_SECONDS = 60.0
-
-
-def beyond_chance(gained: torch.Tensor) -> bool:
-    """Whether the mean of what single rows gain is above 0 by more than their spread explains."""
-    return bool(gained.mean() > MIN_ERRORS * gained.std() / len(gained) ** 0.5)
-
-
-def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:
-    """Whether there is a choice: columns of few values, rows enough to tell, and time for it."""
-    in_time = time_limit is None or time_limit >= MIN_SECONDS
-    return in_time and len(rows.index) >= MIN_ROWS and n_folds > 1 and has_levels(rows, recipe)
 
 
 def levels_are_better(
@@ -62,8 +46,6 @@ def levels_are_better(
     ----------
     rows : the training rows; some of them are used, if they are many.
     """
-    if not may_be_levels(rows, recipe, folds.n_folds, run.time_limit):
-        return False
     rows = copy.copy(rows.some(MAX_ROWS))
     folds = Folds(min(MEMBERS, folds.n_folds), folds.seed)
     assert rows.folds is not None

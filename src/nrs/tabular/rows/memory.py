@@ -14,7 +14,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from torch import Tensor
 
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.forest.folds import Folds, count_folds, read_groups
+from nrs.tabular.forest.folds import Folds, read_groups
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget, Target
 from nrs.training.processes import ALONE, Processes
 
@@ -243,7 +243,7 @@ class ForestBatches(ShuffledBatches):
         assert folds is not None
         for _ in range(self.passes):
             for batch in self.orders(generator):
-                rows = self.group.share(batch)
+                rows = self.group.share(batch) if self.group.size > 1 else batch
                 yield (*self.rows.take(rows), folds[rows].to(self.rows.device))
 
 
@@ -298,12 +298,8 @@ class MemorySource:
             if spare and recipe.validation_fraction > 0:
                 self._hold_out(recipe.validation_fraction, seed)
             return None
-        n_folds = min(count_folds(self.n_rows), recipe.members)
-        groups = None
-        if self.groups is not None:
-            groups = read_groups(self.groups, self.n_rows)
-            n_folds = min(n_folds, int(groups.max()) + 1)
-        return Folds.draw(self.strata(), n_folds, seed, groups)
+        groups = None if self.groups is None else read_groups(self.groups, self.n_rows)
+        return Folds.draw(self.strata(), recipe.members, seed, groups)
 
     def strata(self) -> np.ndarray:
         """What folds are balanced by: numbers of the classes, whatever their dtype."""

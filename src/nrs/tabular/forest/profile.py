@@ -1,4 +1,4 @@
-"""How predictive each column is by itself, and the scale at which a forest reads it.
+"""What a sample of the training rows says of each column: its bins, its levels, its relevance.
 
 A subspace is normalised as a whole, so its informative columns compete with the others in it: on
 a small table noise wins too often. Each member therefore weights columns by the share of the
@@ -7,18 +7,109 @@ target's variance that each explains alone, on the rows that the member is train
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from nrs.tabular.forest.bins import find_edges
+from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import Target
 
+# Rows from which quantiles are read: more move the edges by less than a tenth of a bin.
+BIN_ROWS = 10_000
+# Wider tables are read as they are: their bins would be far more than the rows can tell apart.
+MAX_BINNED_FEATURES = 512
+# A number with at most so many values may as well be a category: no member reads it as a number.
+FEW_VALUES = 10
+# Fewer rows cannot tell numbers from codes, nor is there time for it in fewer seconds. Cutting the
+# pilot short instead would let a run that is started again come to another choice.
+MIN_PILOT_ROWS, MIN_PILOT_SECONDS = 2_000, 60.0
 # A column is cut into so many cells at quantiles.
 CELLS = 16
 # Rows that relevance is read from; more change its second digit.
 MAX_ROWS = 10_000
 # Wider tables are read evenly: with so many columns the largest relevances are chance.
 MAX_COLUMNS = 2_000
+
+
+def find_bins(rows: Rows, n_bins: int, max_levels: int = 0) -> tuple[PiecewiseLinear, np.ndarray]:
+    """The bins of all features with more than two values, and which features have few.
+
+    Features of three to `max_levels` values have levels too.
+    """
+    few = np.zeros(rows.features.shape[1], dtype=bool)
+    edges, levels = [], []
+    for feature, values in _binned_values(rows, n_bins):
+        found = _all_values(values, FEW_VALUES)
+        few[feature] = found is not None
+        if found is None:
+            found = find_edges(values, n_bins)
+        if len(found) > 2:
+            edges.append((feature, found))
+        each = _all_values(values, max_levels)
+        if each is not None:
+            levels.append((feature, each))
+    return PiecewiseLinear.between(edges, levels), few
+
+
+def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:
+    """Whether there is a choice: columns of few values, rows enough to tell, and time for it."""
+    in_time = time_limit is None or time_limit >= MIN_PILOT_SECONDS
+    return (
+        in_time and len(rows.index) >= MIN_PILOT_ROWS and n_folds > 1 and has_levels(rows, recipe)
+    )
+
+
+def has_levels(rows: Rows, recipe: Recipe) -> bool:
+    """Whether a feature has so few values that it may be a category; two make no difference."""
+    return recipe.levels > 0 and any(
+        _all_values(values, recipe.levels) is not None
+        for _, values in _binned_values(rows, recipe.bins)
+    )
+
+
+def _binned_values(rows: Rows, n_bins: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Features that may be cut into bins, and values that tell where."""
+    n_features = rows.features.shape[1]
+    if rows.sparse or n_bins == 0 or n_features > MAX_BINNED_FEATURES:
+        return
+    sample = rows.sample(BIN_ROWS)[0]
+    for feature in range(n_features):
+        yield feature, sample[:, feature]
+
+
+def _all_values(values: np.ndarray, most: int) -> np.ndarray | None:
+    """The values of a feature if they are three at least, so many at most, and well apart."""
+    if most < 3:
+        return None
+    distinct = np.unique(values)
+    if not 2 < len(distinct) <= most:
+        return None
+    edges = find_edges(distinct, most)
+    return edges if len(edges) == len(distinct) else None
+
+
+def find_edges(values: np.ndarray, n_bins: int) -> np.ndarray:
+    """Edges of at most `n_bins` bins: every value if there are few, else quantiles.
+
+    Examples
+    --------
+    >>> find_edges(np.array([3.0, 1.0, 3.0, 2.0]), 8).tolist()
+    [1.0, 2.0, 3.0]
+    >>> find_edges(np.arange(101.0), 4).tolist()
+    [0.0, 25.0, 50.0, 75.0, 100.0]
+    >>> find_edges(np.array([0.0, 1e-16, 1.0]), 8).tolist()
+    [0.0, 1.0]
+    """
+    distinct = np.unique(values)
+    if len(distinct) > n_bins + 1:
+        distinct = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
+    edges = distinct.astype(np.float32)
+    # Edges that differ by rounding alone, such as the sines of two months, would make a step whose
+    # slope drowns all others.
+    least = 1e-5 * (edges[-1] - edges[0])
+    return edges[np.append(True, np.diff(edges) > least)]
 
 
 def column_gains(
