@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +21,7 @@ from nrs.tabular.targets import ClassTarget
 from nrs.training import Callback, DivergenceError
 from nrs.training.precision import lowered_forward
 from nrs.training.processes import ALONE
+from tests.forked import Forked
 
 TINY = {"preset": "fast", "n_mul": 2, "hidden": 16, "random_state": 0, "verbose": 0}
 
@@ -73,16 +72,9 @@ dist.destroy_process_group()
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
     folder = tmp_path_factory.mktemp("together")
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(folder), str(rank)],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(2)
-    ]
-    errors = [run.communicate(timeout=300)[1].decode() for run in runs]
-    assert [run.returncode for run in runs] == [0, 0], "\n".join(errors)
+    runs = [Forked(SCRIPT, folder, rank) for rank in range(2)]
+    said = ["".join(run.rest()) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], "\n".join(said)
     return [json.loads((folder / f"found-{rank}.json").read_text()) for rank in range(2)]
 
 
