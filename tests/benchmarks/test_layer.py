@@ -65,7 +65,8 @@ def test_measurements_are_positive(tiny_shapes, name, formulations):
     assert min(measured) > 0
 
 
-def test_report_of_a_quick_run(tmp_path):
+def test_report_of_a_quick_run(tmp_path, here):
+    here(benchmark)
     arguments = argparse.Namespace(
         processes=1, quick=True, shapes=["letter"], batches=[8], formulations=False, turn=0.001
     )
