@@ -6,19 +6,28 @@ A process of its own takes two seconds of CPU time to import torch; a fork of th
 import multiprocessing
 import os
 import sys
+import threading
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # The last one is what torch imports in the first step of an optimizer.
-CONTEXT.set_forkserver_preload(["nrs.tabular", "sklearn.datasets", "torch._dynamo"])
+CONTEXT.set_forkserver_preload(
+    ["nrs.tabular", "nrs.paper.runner", "nrs.cli.app", "sklearn.datasets", "torch._dynamo"]
+)
+# A script that takes longer hangs, and is killed.
+SECONDS = 120
 
 
 class Forked:
-    """A script in a process; `stdout` is a file of its lines, read while it runs."""
+    """A script in a process; `stdout` is a file of its lines, read while it runs.
 
-    def __init__(self, script, *arguments):
+    Errors are among the lines. A parent of processes of its own outlives a test that fails; kill
+    it there.
+    """
+
+    def __init__(self, script, *arguments, environment=None, parent=False):
         reading, writing = CONTEXT.Pipe(duplex=False)
-        given = (script, [str(argument) for argument in arguments], writing)
-        self.process = CONTEXT.Process(target=_run, args=given, daemon=True)
+        given = (script, [str(argument) for argument in arguments], environment or {}, writing)
+        self.process = CONTEXT.Process(target=_run, args=given, daemon=not parent)
         self.process.start()
         writing.close()
         self.stdout = os.fdopen(os.dup(reading.fileno()))
@@ -31,9 +40,12 @@ class Forked:
 
     def rest(self):
         """The lines up to the end of the process; `returncode` then tells how it ended."""
+        limit = threading.Timer(SECONDS, self.process.kill)
+        limit.start()
         with self.stdout:
             lines = self.stdout.readlines()
         self.process.join()
+        limit.cancel()
         return lines
 
     @property
@@ -41,9 +53,11 @@ class Forked:
         return self.process.exitcode
 
 
-def _run(script, arguments, writing):
-    os.dup2(writing.fileno(), 1)
-    sys.stdout = os.fdopen(1, "w", buffering=1)
+def _run(script, arguments, environment, writing):
+    for number in (1, 2):
+        os.dup2(writing.fileno(), number)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1) for number in (1, 2))
+    writing.close()
+    os.environ.update(environment)
     sys.argv = ["script", *arguments]
     exec(compile(script, "script", "exec"), {"__name__": "__main__"})
-    sys.stdout.flush()
