@@ -13,7 +13,7 @@ from nrs.tabular.forest.pilot import LEAST_ROWS, may_be_levels
 from nrs.tabular.recipe import resolve
 from nrs.tabular.rows.memory import Rows
 
-SHORT = {"epochs": 4, "random_state": 0, "verbose": 0}
+SHORT = {"epochs": 4, "hidden": 32, "random_state": 0, "verbose": 0}
 
 
 def _codes(n_rows=3_000, seed=0):

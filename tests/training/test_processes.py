@@ -1,13 +1,12 @@
-"""Two processes of torchrun train the network that one would, and one of them writes."""
+"""Two processes train the network that one would, and one of them writes."""
 
 import json
-import os
-import subprocess
-import sys
+import socket
 
 import pytest
 
 from nrs.training.processes import Processes, processes
+from tests.forked import Forked
 
 SCRIPT = """
 import json, sys
@@ -40,15 +39,17 @@ with processes("cpu") as group:
 
 
 def _run(folder, n, epochs=3):
+    """What a launcher does; that torchrun is one is tested with the commands."""
     folder.mkdir(exist_ok=True)
-    script = folder / "script.py"
-    script.write_text(SCRIPT)
-    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}"]
-    done = subprocess.run(
-        [*(start if n > 1 else [sys.executable]), str(script), str(folder), str(epochs)],
-        capture_output=True, text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    group = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(n)]
+    started = [
+        Forked(SCRIPT, folder, epochs, environment=rank | group if n > 1 else {}) for rank in ranks
+    ]
+    said = [process.rest() for process in started]
+    assert [process.returncode for process in started] == [0] * n, said
     return [json.loads((folder / f"out-{n}-{rank}.json").read_text()) for rank in range(n)]
 
 
