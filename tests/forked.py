@@ -5,6 +5,7 @@ A process of its own takes two seconds of CPU time to import torch; a fork of th
 
 import multiprocessing
 import os
+import subprocess
 import sys
 import threading
 
@@ -61,3 +62,37 @@ def _run(script, arguments, environment, writing):
     os.environ.update(environment)
     sys.argv = ["script", *arguments]
     exec(compile(script, "script", "exec"), {"__name__": "__main__"})
+
+
+class ForkedPopen:
+    """Stands for `subprocess.Popen` of ``python -c`` with a pipe to its standard input."""
+
+    def __init__(self, command, *, stdin, stdout, stderr, env):
+        assert command[:2] == [sys.executable, "-c"], command
+        reading, self.stdin = CONTEXT.Pipe(duplex=False)
+        given = (command[2], command[3:], env, reading, stderr.name)
+        self.process = CONTEXT.Process(target=_work, args=given, daemon=True)
+        self.process.start()
+        reading.close()
+
+    def poll(self):
+        return self.process.exitcode
+
+    returncode = property(poll)
+
+    def wait(self, timeout=None):
+        self.process.join(timeout)
+        if self.process.exitcode is None:
+            raise subprocess.TimeoutExpired("python -c", timeout)
+        return self.process.exitcode
+
+    def kill(self):
+        self.process.kill()
+
+
+def _work(code, arguments, environment, reading, errors):
+    sys.stdin = os.fdopen(reading.fileno(), closefd=False)
+    sys.stderr = open(errors, "a")  # noqa: SIM115
+    os.environ.update(environment)
+    sys.argv = ["-c", *arguments]
+    exec(compile(code, "-c", "exec"), {"__name__": "__main__"})

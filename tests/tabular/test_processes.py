@@ -210,6 +210,7 @@ def test_workers_help_a_fit(tmp_path):
     np.testing.assert_array_equal(again.predict(X), alone.predict(X))
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_workers_go_on_with_a_metric_that_only_the_first_process_knows(tmp_path):
     X, y = make_classification(200, 6, random_state=0)
 
@@ -253,7 +254,7 @@ def test_an_error_of_the_first_process_is_its_own():
     assert not _children()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_divergence_in_a_worker_is_divergence():
     X, y = make_regression(150, 8, random_state=0)
     with pytest.raises(DivergenceError, match="Lower lr"):

@@ -19,6 +19,9 @@ from nrs.tabular.encode.survey_merge import pack_survey, unpack_survey  # noqa: 
 TINY = {"preset": "fast", "n_mul": 2, "hidden": 16, "epochs": 3, "random_state": 0, "verbose": 0}
 
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
+
 @pytest.fixture
 def parts(tmp_path):
     folder = tmp_path / "rows"
