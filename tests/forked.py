@@ -5,6 +5,7 @@ A process of its own takes two seconds of CPU time to import torch; a fork of th
 
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -52,6 +53,23 @@ class Forked:
     @property
     def returncode(self):
         return self.process.exitcode
+
+
+def run_ranks(script, n, *arguments):
+    """Run a script as a launcher would in `n` processes; returns what each of them printed.
+
+    That torchrun is such a launcher is tested with the commands.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    group = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    started = [
+        Forked(script, *arguments, environment={"RANK": str(k), "LOCAL_RANK": str(k), **group})
+        for k in range(n)
+    ]
+    said = ["".join(process.rest()) for process in started]
+    assert [process.returncode for process in started] == [0] * n, said
+    return said
 
 
 def _run(script, arguments, environment, writing):

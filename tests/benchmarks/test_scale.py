@@ -10,6 +10,7 @@ pytest.importorskip("lightgbm", reason="needs lightgbm")
 pytest.importorskip("xgboost", reason="needs xgboost")
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_small_run(tmp_path, monkeypatch, here):
     monkeypatch.setattr(scale, "FILE_ROWS", 800)
     monkeypatch.setattr(scale, "TREES", 3)

@@ -146,7 +146,7 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path):
     assert (survey.n_rows, survey.unlabelled) == (2, 2)
     target = make_target(survey, classes=False)
     assert (target.mean.tolist(), target.std.tolist()) == ([1.0], [0.5])
-    assert survey.encoder(None, "standard")._numbers.center.tolist() == [2.0]
+    assert survey.encoder(None, "standard").numbers.center.tolist() == [2.0]
 
 
 def test_targets_that_cannot_be_used(tmp_path):

@@ -1,12 +1,11 @@
 """Two processes train the network that one would, and one of them writes."""
 
 import json
-import socket
 
 import pytest
 
 from nrs.training.processes import Processes, processes
-from tests.forked import Forked
+from tests.forked import Forked, run_ranks
 
 SCRIPT = """
 import json, sys
@@ -39,17 +38,13 @@ with processes("cpu") as group:
 
 
 def _run(folder, n, epochs=3):
-    """What a launcher does; that torchrun is one is tested with the commands."""
     folder.mkdir(exist_ok=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    group = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(n)]
-    started = [
-        Forked(SCRIPT, folder, epochs, environment=rank | group if n > 1 else {}) for rank in ranks
-    ]
-    said = [process.rest() for process in started]
-    assert [process.returncode for process in started] == [0] * n, said
+    if n > 1:
+        run_ranks(SCRIPT, n, folder, epochs)
+    else:
+        alone = Forked(SCRIPT, folder, epochs)
+        said = alone.rest()
+        assert alone.returncode == 0, said
     return [json.loads((folder / f"out-{n}-{rank}.json").read_text()) for rank in range(n)]
 
 
