@@ -21,7 +21,7 @@ from benchmarks.accuracy import (
     SEEDS,
 )
 from benchmarks.measure import table as text_table
-from nrs.core.atomic import atomic_write
+from nrs._util.atomic import atomic_write
 from nrs.paper.results import Results
 from nrs.paper.statistics import critical_differences, ranks, wilcoxon_holm
 from nrs.paper.table import Cell, Subject

@@ -1,14 +1,12 @@
 """Shared set-up: one torch thread a worker, quick and repeatable property tests."""
 
 import os
-import subprocess
-from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from tests.forked import ForkedPopen
+from tests.forked import ForkedWorker
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)
@@ -28,6 +26,4 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 @pytest.fixture
 def forked_workers(monkeypatch):
     """Fork the processes of ``n_workers``; that they can be started anew is tested without it."""
-    names = {name: getattr(subprocess, name) for name in ("PIPE", "DEVNULL", "TimeoutExpired")}
-    forked = SimpleNamespace(Popen=ForkedPopen, **names)
-    monkeypatch.setattr("nrs.tabular.forest.workers.subprocess", forked)
+    monkeypatch.setattr("nrs.tabular.forest.workers.launch", ForkedWorker)

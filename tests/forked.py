@@ -82,13 +82,12 @@ def _run(script, arguments, environment, writing):
     exec(compile(script, "script", "exec"), {"__name__": "__main__"})
 
 
-class ForkedPopen:
-    """Stands for `subprocess.Popen` of ``python -c`` with a pipe to its standard input."""
+class ForkedWorker:
+    """Stands for the process that `nrs._util.launch.launch` starts."""
 
-    def __init__(self, command, *, stdin, stdout, stderr, env):
-        assert command[:2] == [sys.executable, "-c"], command
+    def __init__(self, code, *arguments, stderr):
         reading, self.stdin = CONTEXT.Pipe(duplex=False)
-        given = (command[2], command[3:], env, reading, stderr.name)
+        given = (code, [str(argument) for argument in arguments], reading, str(stderr))
         self.process = CONTEXT.Process(target=_work, args=given, daemon=True)
         self.process.start()
         reading.close()
@@ -101,16 +100,15 @@ class ForkedPopen:
     def wait(self, timeout=None):
         self.process.join(timeout)
         if self.process.exitcode is None:
-            raise subprocess.TimeoutExpired("python -c", timeout)
+            raise subprocess.TimeoutExpired("a worker", timeout)
         return self.process.exitcode
 
     def kill(self):
         self.process.kill()
 
 
-def _work(code, arguments, environment, reading, errors):
+def _work(code, arguments, reading, errors):
     sys.stdin = os.fdopen(reading.fileno(), closefd=False)
-    sys.stderr = open(errors, "a")  # noqa: SIM115
-    os.environ.update(environment)
+    sys.stderr = open(errors, "w")  # noqa: SIM115
     sys.argv = ["-c", *arguments]
     exec(compile(code, "-c", "exec"), {"__name__": "__main__"})

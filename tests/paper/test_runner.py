@@ -6,7 +6,8 @@ import pytest
 
 from nrs.paper.results import Results
 from nrs.paper.runner import run
-from nrs.paper.table import Cell, Subject
+from nrs.paper.table import Cell, Search, Subject
+from nrs.paper.worker import Task
 
 
 @pytest.mark.slow
@@ -121,3 +122,15 @@ def test_a_damaged_file_counts_as_absent(tmp_path, caplog):
 def test_bad_arguments_are_told(tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         run("accuracy", tmp_path, **arguments)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Cell(Subject("n_mul", "letter", "NRS", (("n_mul", 50), ("lr", 0.1))), seed=3),
+        Search("grid", "letter", "RF"),
+    ],
+)
+def test_a_task_survives_the_way_to_another_process(item):
+    task = Task("own:TABLE", item, redo=True)
+    assert Task.from_line(task.to_line().decode()) == task

@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 import nrs
 from nrs import NRSClassifier, NRSRegressor
-from nrs.core import atomic
+from nrs._util import atomic
 from nrs.files.fit import read_labelled
 from nrs.files.fit_stream import is_streamed, survey_parts
 from nrs.tabular.rows import stream

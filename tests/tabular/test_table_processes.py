@@ -11,7 +11,7 @@ from pyarrow import parquet  # noqa: E402
 
 import nrs  # noqa: E402
 from nrs import NRSClassifier  # noqa: E402
-from nrs.core import atomic  # noqa: E402
+from nrs._util import atomic  # noqa: E402
 from nrs.datasets.table_file_errors import TableFileError  # noqa: E402
 from nrs.tabular.encode.survey import survey_table  # noqa: E402
 from nrs.tabular.encode.survey_merge import pack_survey, unpack_survey  # noqa: E402

@@ -1,4 +1,3 @@
-import builtins
 import copy
 import io
 import logging
@@ -38,21 +37,6 @@ def run(callbacks, epochs=3, step_seconds=0.0, **settings):
 class Terminal(io.StringIO):
     def isatty(self):
         return True
-
-
-@pytest.fixture
-def no_import(monkeypatch):
-    real = builtins.__import__
-
-    def forbid(prefix):
-        def refuse(name, *args, **kwargs):
-            if name.startswith(prefix):
-                raise ImportError(name)
-            return real(name, *args, **kwargs)
-
-        monkeypatch.setattr(builtins, "__import__", refuse)
-
-    return forbid
 
 
 class Recorder(Callback):
@@ -140,10 +124,10 @@ def test_progress_on_a_terminal_is_a_bar(monkeypatch, caplog, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_progress_on_a_terminal_without_rich_logs(monkeypatch, caplog, no_import):
+def test_progress_on_a_terminal_without_rich_logs(monkeypatch, caplog):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    no_import("rich")
+    monkeypatch.setitem(sys.modules, "rich", None)
     with caplog.at_level(logging.INFO, "nrs.training"):
         run([Progress()])
     assert [message.split("  ")[0] for message in caplog.messages] == [

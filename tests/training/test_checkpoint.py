@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from nrs._util.atomic import temporary_prefix
 from nrs.training import Callback, Checkpoint, CheckpointError, TrainSettings, files, train
 from nrs.training.weights import copy_weights
 from tests.forked import Forked
@@ -199,7 +200,7 @@ def test_two_damaged_checkpoints_are_an_error(tmp_path):
 def test_the_leftover_of_a_killed_write_is_ignored_and_removed(tmp_path):
     with pytest.raises(Killed):
         fit(tmp_path, callbacks=[KillAt(6)])
-    leftover = tmp_path / f"{files.temporary_prefix('checkpoint-1.safetensors')}0123"
+    leftover = tmp_path / f"{temporary_prefix('checkpoint-1.safetensors')}0123"
     leftover.write_bytes(b"half a checkp")
     mine = tmp_path / "notes.txt"
     mine.write_text("not a checkpoint")

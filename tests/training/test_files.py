@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nrs.training import ModelFile, ModelFileError, atomic_write, files, read_model, write_model
+from nrs.training import ModelFile, ModelFileError, files, read_model, write_model
 
 torch.set_num_threads(1)
 
@@ -219,40 +219,6 @@ def test_a_failing_disk_leaves_the_old_file_and_no_other(path, monkeypatch, fail
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
-
-
-def test_an_interrupt_in_the_block_leaves_the_old_file_and_no_other(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-
-    def interrupted():
-        with atomic_write(path) as file:
-            file.write(b"new")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_a_new_file_appears_only_when_whole(tmp_path):
-    path = tmp_path / "file"
-    with atomic_write(path) as file:
-        file.write(b"new")
-        assert not path.exists()
-    assert path.read_bytes() == b"new"
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_a_link_stays_a_link(tmp_path):
-    target, link = tmp_path / "target", tmp_path / "link"
-    target.write_bytes(b"old")
-    link.symlink_to(target)
-    with atomic_write(link) as file:
-        file.write(b"new")
-    assert link.is_symlink()
-    assert target.read_bytes() == b"new"
 
 
 def test_reading_never_unpickles(path, monkeypatch):

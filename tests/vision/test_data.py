@@ -7,6 +7,7 @@ from PIL import Image
 
 from nrs.datasets import save_npz
 from nrs.vision.data import (
+    READERS,
     DataSettings,
     Pictures,
     Preparation,
@@ -139,6 +140,17 @@ def test_cifar_from_the_catalog(tmp_path, monkeypatch):
 def test_torchvisions_own_folders_must_be_there(tmp_path, reader):
     with pytest.raises(FileNotFoundError, match="must hold"):
         read_data(DataSettings(reader=reader, root=str(tmp_path)), SMALL)
+
+
+def test_labels_of_torchvisions_datasets_are_read_without_opening_a_picture(tmp_path):
+    folder = tmp_path / "fgvc-aircraft-2013b" / "data"
+    folder.mkdir(parents=True)
+    (folder / "variants.txt").write_text("one\ntwo\n")
+    for split in ("trainval", "test"):
+        (folder / f"images_variant_{split}.txt").write_text("0000001 two\n0000002 one\n")
+    train, test = READERS["aircraft"](tmp_path)
+    assert train.labels == test.labels == [1, 0]
+    assert train.classes == ["one", "two"]
 
 
 def test_what_is_not_there_is_told(tmp_path, pictures):

@@ -10,6 +10,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from nrs._util.seeds import seeded
 from nrs.baselines.ant_growth import GrowthSettings, grow
 from nrs.baselines.ant_recipe import ANTRecipe, resolve
 from nrs.baselines.ant_tree import AdaptiveTree, read_structure
@@ -155,8 +156,7 @@ class AdaptiveTreeEstimator(TableEstimator):
         return resolve(self.preset, {name: getattr(self, name) for name in names}, rows)
 
     def _make_tree(self, seed: int, structure: Any = None) -> AdaptiveTree:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             return AdaptiveTree(
                 self.encoder_.n_features_out_,
                 self.target_.n_outputs,

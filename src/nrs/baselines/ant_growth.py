@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nrs._util.seeds import seeded
 from nrs.baselines.ant_tree import AdaptiveTree, leaf_terms, mixture_outputs, pool
 from nrs.tabular.rows.memory import Rows, ShuffledBatches
 from nrs.tabular.targets import Target
@@ -207,7 +208,5 @@ def _loss(module: nn.Module, rows: Rows, target: Target) -> float:
 
 def _seeded(generator: torch.Generator, build: Callable[[], Graft]) -> Graft:
     """Build a module whose first weights come from the generator alone."""
-    with torch.random.fork_rng(devices=[]):
-        seed = int(torch.randint(2**62, (), generator=generator))
-        torch.default_generator.manual_seed(seed)
+    with seeded(int(torch.randint(2**62, (), generator=generator))):
         return build()

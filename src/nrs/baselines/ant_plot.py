@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 
 _COLOURS = {"router": "#c8553d", "transformer": "#b8b8b8", "solver": "#4878a8"}
 # Classes beyond this many are not named under the leaves, only drawn.

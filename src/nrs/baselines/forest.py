@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nrs.core.context import seeded
+from nrs._util.seeds import seeded
 
 # Share of the uniform distribution in a class prediction: its logarithm is finite for any leaf.
 SMOOTHING = 1e-6

@@ -45,7 +45,7 @@ def explain(
     )
     decisive = fitted.trees(trees)
     if html is not None:
-        from nrs.core.atomic import atomic_write
+        from nrs._util.atomic import atomic_write
         from nrs.files.predict import read_rows
         from nrs.pages.fit_report import draw_explanation
 

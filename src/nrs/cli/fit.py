@@ -154,7 +154,7 @@ def write_fitted(fitted: FittedFile, model_path: Path, page_path: Path | None) -
     fitted.model.save(model_path)
     if page_path is None or page is None:
         return [str(model_path)]
-    from nrs.core.atomic import atomic_write
+    from nrs._util.atomic import atomic_write
 
     with atomic_write(page_path) as file:
         file.write(page.encode())

@@ -126,7 +126,7 @@ def _predict_table(
 
 
 def _check_listed_output(output: Path) -> None:
-    from nrs.core.optional import import_optional
+    from nrs._util.optional import import_optional
     from nrs.datasets.table_output import output_format
 
     output_format(output)
@@ -140,7 +140,7 @@ def _write_listed(rows: list[dict[str, Any]], output: Path | None, as_json: bool
         typer.echo(_json(rows) if as_json else shown, nl=False)
         return
     if output.suffix.lower() in PLAIN:
-        from nrs.core.atomic import atomic_write
+        from nrs._util.atomic import atomic_write
 
         text = _json(rows) if output.suffix.lower() == ".json" else _csv(rows)
         with atomic_write(output) as file:

@@ -1,13 +1,14 @@
-"""How far a run is: a bar on a terminal, a line a cell elsewhere."""
+"""How far a run is: a bar on a terminal, one line per cell elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import typer
+
+from nrs._util.progress import Bar
 
 if TYPE_CHECKING:
     from nrs.paper import Event
@@ -16,29 +17,17 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[Event], None]]:
     """Give the function to call after each item."""
-    if not sys.stderr.isatty():
-        yield _line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeElapsedColumn as Elapsed
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), Elapsed(), Remaining())
-    with Progress(*columns, TextColumn("{task.description}"), console=console) as bar:
-        task = bar.add_task("starting", total=None)
+    with Bar("starting", total=None, kind="items") as bar:
 
         def show(event: Event) -> None:
-            bar.update(task, total=event.total, completed=event.done, description=_name(event))
+            if not bar.shown:
+                typer.echo(f"{event.done}/{event.total} {_text(event)}", err=True)
+                return
+            bar.update(total=event.total, completed=event.done, description=_name(event))
             if event.outcome.error:
-                console.print(_text(event), style="yellow", markup=False, highlight=False)
+                bar.write(_text(event))
 
         yield show
-
-
-def _line(event: Event) -> None:
-    typer.echo(f"{event.done}/{event.total} {_text(event)}", err=True)
 
 
 def _text(event: Event) -> str:

@@ -87,9 +87,9 @@ class FullyConnectedExpansion(nn.Module):
         check_input(x, self.in_features)
         layer = self.aggregation
         cells = F.linear(x.reshape(-1, self.in_features), self.expansion)
-        layer._check_statistics(x, cells.shape[0])
+        layer.check_statistics(x, cells.shape[0])
         order = self.get_buffer("order")
-        h = layer._stage(cells, order, layer.weight, layer.bias, layer.norm)
+        h = layer.stage(cells, order, layer.weight, layer.bias, layer.norm)
         return h.view(*x.shape[:-1], self.out_features)
 
     def subspaces(self) -> Tensor:

@@ -184,10 +184,10 @@ class NRS(nn.Module):
         check_input(x, self.in_features)
         check_dtype(x, self.weight)
         rows = x.reshape(-1, self.in_features)
-        self._check_statistics(x, rows.shape[0])
+        self.check_statistics(x, rows.shape[0])
         if self.depth == 1:
             index = self.index.view(self._groups(), -1)
-            h = self._stage(rows, index, self.weight, self.bias, self.norm)
+            h = self.stage(rows, index, self.weight, self.bias, self.norm)
         else:
             h = self._two_stages(rows)
         return h.view(*x.shape[:-1], self.out_features)
@@ -231,7 +231,8 @@ class NRS(nn.Module):
     def _groups(self) -> int:
         return self.out_features // self.n_per
 
-    def _check_statistics(self, x: Tensor, n_rows: int) -> None:
+    def check_statistics(self, x: Tensor, n_rows: int) -> None:
+        """Refuse a batch of one row in training mode: it has no batch statistics."""
         # At depth 2 the first normalisation averages nine cells of a row, but the second one.
         if self.training and self.norm is not None and n_rows == 1:
             raise ValueError(
@@ -245,7 +246,7 @@ class NRS(nn.Module):
             stages.append((self.weight2, self.bias2, self.norm2))
         return stages
 
-    def _stage(
+    def stage(
         self,
         rows: Tensor,
         index: Tensor,
@@ -277,7 +278,7 @@ class NRS(nn.Module):
             by_channel = h.transpose(2, 3).reshape(-1, self.out_features, 9)
             h = self.norm(by_channel).view(-1, groups, n_per, 9).transpose(2, 3)
         h = self._activate(h).reshape(-1, groups * 9 * n_per)
-        return self._stage(h, second, self.weight2, self.bias2, self.norm2)
+        return self.stage(h, second, self.weight2, self.bias2, self.norm2)
 
     def _stage_indices(self) -> list[Tensor]:
         """The subspaces of every stage; those of a second stage read the outputs of the first."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nrs.core.atomic import atomic_write
+from nrs._util.atomic import atomic_write
 from nrs.datasets.dataset import Array
 from nrs.datasets.errors import DatasetFileError
 

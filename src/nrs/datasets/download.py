@@ -19,9 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from nrs._util.lock import locked
+from nrs._util.progress import Bar
 from nrs._version import __version__
 from nrs.datasets.errors import DownloadError, UnreachableError
-from nrs.datasets.progress import download_progress
 
 _log = logging.getLogger(__name__)
 _CHUNK = 1 << 18
@@ -183,7 +184,7 @@ def _transfer(
         _write_state(partial, url, response.headers, total)
         with (
             open(partial, "ab" if done else "wb") as file,
-            download_progress(partial.name.split(".part")[0], total, done) as advance,
+            Bar(partial.name.split(".part")[0], total, done, kind="bytes") as bar,
         ):
             while block := _read(response):
                 done += len(block)
@@ -192,7 +193,7 @@ def _transfer(
                     _forget(partial)
                     raise _wrong_size(url, done, limit, size)
                 file.write(block)
-                advance(len(block))
+                bar.update(advance=len(block))
             file.flush()
             os.fsync(file.fileno())
     if total is not None and done < total:
@@ -253,27 +254,16 @@ def _forget(partial: Path) -> None:
 def _partial_file(target: Path) -> Iterator[Path]:
     """Give the partial file of a target; one of our own if another process is writing that."""
     partial = target.with_name(target.name + ".part")
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # Windows: never shared, hence never resumed.
-        busy = True
-    else:
-        lock = open(target.with_name(target.name + ".lock"), "w")  # noqa: SIM115
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            busy = False
-        except OSError:
-            lock.close()
-            busy = True
-    if busy:
+    with locked(target.with_name(target.name + ".lock")) as ours:
+        if ours:
+            yield partial
+            return
+        # Without locks it is never shared, hence never resumed.
         partial = partial.with_name(f"{partial.name}-{secrets.token_hex(8)}")
-    try:
-        yield partial
-    finally:
-        if busy:
+        try:
+            yield partial
+        finally:
             _forget(partial)
-        else:
-            lock.close()
 
 
 def _require_reachable(url: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nrs._util.optional import import_optional
 from nrs.datasets.table_file_errors import TableFileError, check_names, import_pyarrow
 
 # What a folder is searched for; a file that is named may be called anything.
@@ -208,13 +209,8 @@ def _locate(source: str, filesystem: Any) -> tuple[Any, str]:
     try:
         found, path = fs.FileSystem.from_uri(base + question + query)
     except import_pyarrow().ArrowInvalid:
-        try:
-            import fsspec
-        except ImportError:
-            raise ImportError(
-                f"{source} is on a filesystem that Arrow does not know, and fsspec, which may, is "
-                "not installed; run: pip install fsspec"
-            ) from None
+        # Arrow does not know this filesystem; fsspec may.
+        fsspec = import_optional("fsspec", f"reading {source}", package="fsspec")
         other, path = fsspec.core.url_to_fs(base)
         found = fs.PyFileSystem(fs.FSSpecHandler(other))
     return found, posixpath.join(path, *pattern) if pattern else path

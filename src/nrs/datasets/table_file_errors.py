@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 
 
 class TableFileError(ValueError):

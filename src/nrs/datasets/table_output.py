@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nrs.core.atomic import atomic_write
+from nrs._util.atomic import atomic_write
 from nrs.datasets.large_table import plain_type
 
 SUFFIXES = (".csv", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson", ".json")

@@ -9,7 +9,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 from nrs.pages.numbers import column_decimals, mean_and_std
 from nrs.pages.series import COLOURS, Panel, Series, Value, panels_of, wrap_name
 from nrs.pages.tables import Cell, Table

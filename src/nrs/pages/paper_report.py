@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nrs.core.atomic import atomic_write
+from nrs._util.atomic import atomic_write
 from nrs.pages.agreement import Tolerance
 from nrs.pages.document import draw_document, draw_plots
 from nrs.pages.figures import EDGE, draw_overview, draw_panels

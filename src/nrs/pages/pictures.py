@@ -6,7 +6,7 @@ import io
 import math
 from typing import Any
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 from nrs.pages.series import COLOURS, Panel, Series, panels_of, wrap_name
 from nrs.pages.tables import Table
 

@@ -44,7 +44,7 @@ def feature_maps() -> Maps:
     """
     from safetensors.torch import load_file, save
 
-    from nrs.core.atomic import atomic_write
+    from nrs._util.atomic import atomic_write
     from nrs.vision._torchvision import timm
     from nrs.vision.data import DataSettings, Preparation, read_data
     from nrs.vision.models import load_weights

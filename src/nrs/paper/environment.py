@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import nrs
+from nrs._version import __version__
 
 _PACKAGES = (
     "torch", "numpy", "scipy", "scikit-learn", "xgboost-cpu", "xgboost", "lightgbm", "catboost",
@@ -21,7 +21,7 @@ _PACKAGES = (
 @functools.cache
 def versions() -> dict[str, str]:
     """Versions of Python, this package and those it measures with, where installed."""
-    found = {"python": platform.python_version(), "nrs": nrs.__version__}
+    found = {"python": platform.python_version(), "nrs": __version__}
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
@@ -33,7 +33,7 @@ def versions() -> dict[str, str]:
 @functools.cache
 def commit() -> str | None:
     """The commit of the source tree, with ``-dirty`` if it was changed since; None elsewhere."""
-    source = Path(nrs.__file__).resolve().parent
+    source = Path(__file__).resolve().parents[1]
     # An installed package may lie inside someone else's repository.
     if not (source.parents[1] / ".git").exists():
         return None

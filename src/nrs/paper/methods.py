@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Literal
 
-import torch
-
+from nrs._util.seeds import seeded
 from nrs.baselines import available, grid, make
 from nrs.core import NRS, FullyConnectedExpansion
 from nrs.paper.table import NotHereError
@@ -41,8 +40,7 @@ class ExpansionClassifier(NRSClassifier):
         sparse_init, frozen = SCHEMES[self.scheme]
         for position, layer in enumerate(network.layers):
             if isinstance(layer, NRS):
-                with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(seed)
+                with seeded(seed):
                     network.layers[position] = FullyConnectedExpansion(
                         layer.in_features, recipe.n_mul, recipe.n_per, recipe.n_h,
                         layout=recipe.layout, sparse_init=sparse_init, frozen=frozen, seed=seed,

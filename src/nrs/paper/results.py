@@ -1,10 +1,8 @@
-"""One JSON file a result, whole or absent, and claims so that two runs share the work.
+"""One JSON file per result, whole or absent, and claims so that two runs share the work.
 
-A claim is a lock of the operating system on a small file. It ends with the process that holds
-it, however that ends, so a killed run leaves nothing to clean up. Whoever gets a claim looks once
-more whether the result is there before measuring; so no finished cell is measured twice. Where
-the system has no such locks (Windows), two runs may measure the same cell, and the later result
-replaces the earlier as a whole.
+A claim is a lock, so a killed run leaves nothing to clean up. Whoever gets it looks once more
+whether the result is there before measuring; so no finished cell is measured twice. Where there are
+no locks (Windows), two runs may measure the same cell, and the later result replaces the earlier.
 """
 
 from __future__ import annotations
@@ -18,13 +16,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nrs.core.atomic import atomic_write, temporary_prefix
+from nrs._util.atomic import atomic_write, temporary_prefix
+from nrs._util.lock import locked
 from nrs.paper.table import Cell, Search
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 _log = logging.getLogger(__name__)
 
@@ -97,26 +91,16 @@ class Results:
         path = self.path(item)
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_name(f".{path.name}.claim")
-        if fcntl is None:
-            yield True
-            return
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            # What a writer killed in the middle left behind.
-            for leftover in path.parent.glob(f"{temporary_prefix(path.name)}*"):
-                leftover.unlink(missing_ok=True)
-            yield True
+        with locked(lock) as ours:
+            if ours:
+                # What a writer killed in the middle left behind.
+                for leftover in path.parent.glob(f"{temporary_prefix(path.name)}*"):
+                    leftover.unlink(missing_ok=True)
+            yield ours is not False
             # Only now that the result is there: a run that gets hold of the old file or makes a
             # new one finds the result in either case.
-            if path.exists():
+            if ours and path.exists():
                 lock.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
 
 
 def _json_values(value: Any) -> Any:

@@ -8,20 +8,22 @@ at again in the end.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
+import json
 import os
+import subprocess
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection, wait
-from typing import Any
 
+from nrs._util.launch import end, launch
 from nrs.paper.registry import find_table
 from nrs.paper.results import Item, Results
 from nrs.paper.select import cells_of, shard_of
 from nrs.paper.table import Cell, Search
-from nrs.paper.worker import Outcome, Task, ended, home_of, is_finished, serve
+from nrs.paper.worker import Outcome, Task, ended, home_of, is_finished
 
 # Seconds until a cell that another run is at is looked at again.
 _BUSY_WAIT = 0.5
@@ -156,7 +158,7 @@ class _Run:
                 self._collect()
         finally:
             for worker in self.workers:
-                worker.end()
+                end(worker.process)
         return self.summary
 
     def _searches(self, task: Task) -> tuple[Search, ...]:
@@ -191,10 +193,11 @@ class _Run:
         until = [worker.deadline - now for worker in busy if worker.deadline is not None]
         if any(worker.task is None for worker in self.workers) and self.queue:
             until.append(_BUSY_WAIT)
-        ready = wait([worker.connection for worker in busy], max(0, min(until)) if until else None)
+        answers = [worker.answer for worker in busy]
+        wait(answers, max(0, min(until)) if until else None, FIRST_COMPLETED)
         for worker in busy:
-            if worker.connection in ready:
-                self._finish(worker, worker.outcome())
+            if worker.answer.done():
+                self._finish(worker, worker.answer.result())
             elif worker.deadline is not None and time.monotonic() >= worker.deadline:
                 self._finish(worker, None)
 
@@ -225,29 +228,28 @@ class _Run:
         if worker.alive():
             status, error = "timeout", f"took longer than {self.timeout:g} s"
         else:
-            status, error = "failed", f"its process died with exit code {worker.process.exitcode}"
+            status, error = "failed", f"its process died with exit code {worker.process.returncode}"
         # Before the claim ends with the process: no other run takes the item for unfinished.
         if not is_finished(self.results.status(task.item), redo=task.redo):
             self.results.write(task.item, ended(status, error, seconds))
-        worker.end()
+        end(worker.process)
         return Outcome(status, fresh=True, error=error)
 
 
 class _Worker:
-    """A process and the line to it."""
+    """A process of `nrs.paper.worker`, and what it is at."""
 
     def __init__(self, results: Results) -> None:
-        # A forked process would share the threads' locks of torch; a spawned one starts clean.
-        context = multiprocessing.get_context("spawn")
-        self.connection: Connection
-        self.connection, theirs = context.Pipe()
-        arguments = (theirs, str(results.folder), os.getpid())
-        self.process: Any = context.Process(target=serve, args=arguments, daemon=True)
-        with _one_thread():
-            self.process.start()
-        theirs.close()
+        self.process = launch(
+            "from nrs.paper.worker import serve; serve()",
+            results.folder,
+            os.getpid(),
+            stdout=subprocess.PIPE,
+            environment=dict.fromkeys(_THREADS, "1"),
+        )
         self.ready = False
         self.task: Task | None = None
+        self.answer: Future[Outcome | None] = Future()
         self.begun = 0.0
         self.deadline: float | None = None
 
@@ -257,42 +259,27 @@ class _Worker:
             if self.outcome() is None:
                 raise RuntimeError(
                     "a process to measure cells could not start; its exit code is "
-                    f"{self.process.exitcode}"
+                    f"{self.process.returncode}"
                 )
             self.ready = True
         self.task, self.begun = task, time.monotonic()
         self.deadline = None if timeout is None else self.begun + timeout
         with contextlib.suppress(OSError):  # It has died; the wait that follows finds out.
-            self.connection.send(task)
+            self.process.stdin.write(task.to_line())  # type: ignore[union-attr]
+            self.process.stdin.flush()  # type: ignore[union-attr]
+        self.answer = Future()
+        threading.Thread(target=self._listen, args=(self.answer,), daemon=True).start()
+
+    def _listen(self, answer: Future[Outcome | None]) -> None:
+        answer.set_result(self.outcome())
 
     def outcome(self) -> Outcome | None:
         """What it answered; None if it died instead."""
-        try:
-            answer: Outcome = self.connection.recv()
-        except (EOFError, OSError):
-            self.process.join()
-            return None
-        return answer
+        line = self.process.stdout.readline()  # type: ignore[union-attr]
+        if line:
+            return Outcome(**json.loads(line))
+        self.process.wait()
+        return None
 
     def alive(self) -> bool:
-        return bool(self.process.is_alive())
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.connection.close()
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes started in this block use one thread in every library that asks the environment."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        return self.process.poll() is None

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 
 LEVEL = 0.05
 DIAGRAM = "a critical-difference diagram"

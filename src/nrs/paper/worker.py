@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-import threading
+import sys
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from multiprocessing.connection import Connection
 from typing import Any
 
+from nrs._util.launch import end_with_parent
 from nrs.paper.results import Item, Results
-from nrs.paper.table import Cell, Measured, NotHereError, Search, Table
+from nrs.paper.table import Cell, Measured, NotHereError, Search, Subject, Table
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,20 @@ class Task:
     item: Item
     redo: bool = False
 
+    def to_line(self) -> bytes:
+        """The task as one line of JSON."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: str) -> Task:
+        """The task of such a line."""
+        facts = json.loads(line)
+        item = facts.pop("item")
+        if "plan" in item:
+            return cls(item=Search(**item), **facts)
+        subject = item["subject"] | {"setting": tuple(map(tuple, item["subject"]["setting"]))}
+        return cls(item=Cell(Subject(**subject), item["seed"]), **facts)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -48,19 +63,24 @@ def is_finished(status: str | None, *, redo: bool = False) -> bool:
     return status == "ok" or (status in ("failed", "timeout") and not redo)
 
 
-def serve(connection: Connection, folder: str, parent: int) -> None:
-    """Perform the tasks that come in until the other side closes."""
+def serve() -> None:
+    """Perform the tasks that come in on standard input, one per line, until it closes."""
     # An interrupt of the terminal goes to the parent, which ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    results = Results(folder)
-    connection.send(Outcome("ready", fresh=False))
-    while True:
-        try:
-            task = connection.recv()
-        except EOFError:
-            return
-        connection.send(perform(task, results))
+    results = Results(sys.argv[1])
+    end_with_parent(int(sys.argv[2]))
+    # What a measurement prints goes to standard error, and it reads nothing: these lines are ours.
+    with os.fdopen(os.dup(0)) as tasks, os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        outcome = Outcome("ready", fresh=False)
+        while True:
+            answers.write(json.dumps(asdict(outcome)) + "\n")
+            answers.flush()
+            line = tasks.readline()
+            if not line:
+                return
+            outcome = perform(Task.from_line(line), results)
 
 
 def perform(task: Task, results: Results) -> Outcome:
@@ -143,10 +163,3 @@ def _fields(measured: Measured) -> dict[str, Any]:
         "settings": measured.settings,
         "data": measured.data,
     }
-
-
-def _end_with(parent: int) -> None:
-    # A parent that was killed cannot tell its workers; an orphan would go on for hours.
-    while os.getppid() == parent:
-        time.sleep(0.3)
-    os._exit(1)

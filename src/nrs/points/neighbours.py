@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from nrs.core.context import no_autocast
 from nrs.points.checks import check_clouds, check_count
+from nrs.training.precision import no_autocast
 
 # Distances held at a time: 4 MB of float32, which a level-2 cache nearly holds.
 CHUNK = 1 << 20

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nrs.core.atomic import atomic_write
-from nrs.core.optional import import_optional
+from nrs._util.atomic import atomic_write
+from nrs._util.optional import import_optional
 from nrs.points.critical import critical_points
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 from nrs.training import History
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from nrs._util.seeds import seeded
 from nrs.core import NRS
-from nrs.core.context import seeded
 from nrs.core.dropout import PooledDropout
 
 

@@ -6,7 +6,6 @@ from nrs.training.config import ConfigError, read_config
 from nrs.training.files import (
     ModelFile,
     ModelFileError,
-    atomic_write,
     read_kind,
     read_model,
     write_model,
@@ -34,7 +33,6 @@ __all__ = [
     "TimeLimit",
     "TrainSettings",
     "TrainState",
-    "atomic_write",
     "processes",
     "read_config",
     "read_kind",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
 from typing import Any
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
+from nrs._util.progress import Bar
 from nrs.training.state import TrainState
 
 logger = logging.getLogger("nrs.training")
@@ -47,8 +47,8 @@ class Callback:
 class Progress(Callback):
     """Show how far training is.
 
-    On a terminal: a progress bar on stderr (rich), or, without rich, a log line an epoch.
-    Elsewhere: silence, or a log line an epoch with ``verbose`` of at least 2. Log lines go to
+    On a terminal: a progress bar on stderr (rich), or, without rich, one log line per epoch.
+    Elsewhere: silence, or one log line per epoch with ``verbose`` of at least 2. Log lines go to
     the logger ``nrs.training`` at level INFO.
 
     Parameters
@@ -59,20 +59,12 @@ class Progress(Callback):
 
     def __init__(self, verbose: int = 1) -> None:
         self.verbose = verbose
-        self._bar: Any = None
-        self._task: Any = None
-        self._logs = False
+        self._bar: Bar | None = None
         self._shown_at = 0.0
 
     def on_train_begin(self, state: TrainState) -> None:
-        on_terminal = sys.stderr is not None and sys.stderr.isatty()
-        if self.verbose >= 1 and on_terminal:
-            self._bar = rich_bar()
-        self._logs = self._bar is None and self.verbose >= (1 if on_terminal else 2)
-        if self._bar is not None:
-            total = state.settings.epochs
-            self._task = self._bar.add_task("", total=total, completed=state.epoch)
-            self._bar.start()
+        bar = Bar(total=state.settings.epochs, done=state.epoch, verbose=self.verbose)
+        self._bar = bar.start() if bar.shown or bar.logs else None
 
     def on_step_end(self, state: TrainState) -> None:
         if self._bar is None or not state.steps_per_epoch:
@@ -81,17 +73,16 @@ class Progress(Callback):
         if time.monotonic() - self._shown_at > 0.1:
             self._shown_at = time.monotonic()
             part = min(1.0, state.step_in_epoch / state.steps_per_epoch)
-            self._bar.update(self._task, completed=state.epoch + part)
+            self._bar.update(completed=state.epoch + part)
 
     def on_epoch_end(self, state: TrainState) -> None:
-        if self._bar is None and not self._logs:
+        if self._bar is None:
             return
         row = state.history.rows[-1]
         shown = {k: v for k, v in row.items() if k not in ("epoch", "lr", "seconds")}
         text = "  ".join(f"{name} {value:.4g}" for name, value in shown.items())
-        if self._bar is not None:
-            self._bar.update(self._task, completed=state.epoch + 1, description=text)
-        else:
+        self._bar.update(completed=state.epoch + 1, description=text)
+        if self._bar.logs:
             epochs, seconds = state.settings.epochs, row["seconds"]
             logger.info("epoch %d of %d  %s  (%.2f s)", state.epoch + 1, epochs, text, seconds)
 
@@ -99,25 +90,7 @@ class Progress(Callback):
         if self._bar is not None:
             self._bar.stop()
         # A finished callback can be copied and pickled with its estimator.
-        self._bar = self._task = None
-
-
-def rich_bar() -> Any:
-    """A bar on stderr that goes when it is done; None without rich."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
-    except ImportError:
-        return None
-    return RichProgress(
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-        console=Console(stderr=True),
-        transient=True,
-    )
+        self._bar = None
 
 
 class TensorBoard(Callback):

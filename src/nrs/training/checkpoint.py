@@ -21,13 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.training.files import (
-    ModelFile,
-    ModelFileError,
-    read_model,
-    temporary_prefix,
-    write_model,
-)
+from nrs._util.atomic import temporary_prefix
+from nrs.training.files import ModelFile, ModelFileError, read_model, write_model
 from nrs.training.history import History
 from nrs.training.processes import ALONE, Processes
 from nrs.training.state import TrainState

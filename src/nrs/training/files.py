@@ -21,20 +21,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from nrs._util.atomic import atomic_write
 from nrs._version import __version__
-from nrs.core.atomic import atomic_write, temporary_prefix
-
-__all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
-    "ModelFile",
-    "ModelFileError",
-    "atomic_write",
-    "read_kind",
-    "read_model",
-    "temporary_prefix",
-    "write_model",
-]
 
 FORMAT = "nrs-model"
 FORMAT_VERSION = 1

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 
 # Wall time differs between two runs that are otherwise the same, bit for bit.
 _NOT_COMPARED = "seconds"

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from nrs._util.seeds import seeded
 from nrs.training.callbacks import Callback, Progress, TensorBoard
 from nrs.training.checkpoint import Checkpoint
 from nrs.training.files import write_model
@@ -360,8 +361,7 @@ class _Seeded:
     def __getitem__(self, pair: tuple[int, int]) -> tuple[Any, Any]:
         index, seed = pair
         # The network's own randomness (dropout) must not depend on how samples are made.
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             return self.dataset[index]
 
 

@@ -100,6 +100,15 @@ def lowered_forward(
             del module.__dict__[name]
 
 
+def no_autocast(x: Tensor) -> contextlib.AbstractContextManager[Any]:
+    """Compute in the precision of the tensors, on the device of `x`."""
+    # A tensor without data has no device that autocast knows.
+    off: contextlib.AbstractContextManager[Any] = (
+        contextlib.nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
+    )
+    return off
+
+
 def _raised(value: Any) -> Any:
     if isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16):
         return value.float()

@@ -14,9 +14,12 @@ from types import ModuleType
 
 import torch
 
+from nrs._util.optional import import_optional
+
 _MISSING = "operator torchvision::nms does not exist"
 _OPERATORS = ("nms", "qnms")
 _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_found = functools.partial(import_optional, user="nrs.vision", extra="vision")
 # Declared operators live as long as their library object.
 _kept: list[torch.library.Library] = []
 
@@ -31,9 +34,7 @@ def torchvision() -> ModuleType:
         If it is not installed; the message names the extra.
     """
     try:
-        return importlib.import_module("torchvision")
-    except ModuleNotFoundError as error:
-        raise _absent(error) from None
+        return _found("torchvision")
     except RuntimeError as error:
         if str(error) != _MISSING:
             raise
@@ -56,10 +57,7 @@ def timm() -> ModuleType:
         If one of them is not installed; the message names the extra.
     """
     torchvision()
-    try:
-        return importlib.import_module("timm")
-    except ModuleNotFoundError as error:
-        raise _absent(error) from None
+    return _found("timm")
 
 
 def part(name: str) -> ModuleType:
@@ -72,10 +70,3 @@ def part(name: str) -> ModuleType:
     """
     timm() if name.split(".")[0] == "timm" else torchvision()
     return importlib.import_module(name)
-
-
-def _absent(error: ModuleNotFoundError) -> ImportError:
-    return ImportError(
-        f"nrs.vision needs {error.name}, which is not installed; "
-        "run: pip install 'neural-random-subspace[vision]'"
-    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from nrs.core.context import seeded
+from nrs._util.seeds import seeded
 from nrs.vision.excite import NRSExcite, SEBlock
 
 EXCITES: dict[str, Callable[[int], nn.Module]] = {

@@ -6,6 +6,7 @@ tensors, with the paper's augmentation for training and without for measuring.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -301,9 +302,11 @@ def _of_torchvision(name: str, root: str | os.PathLike[str], splits: Sequence[st
             dataset = kind(os.fspath(root), split=split, download=False)
         except RuntimeError as error:
             raise FileNotFoundError(f"{root} must hold {name}, however: {error}") from None
-        # Labels without opening every picture; both classes keep them so.
-        labels = getattr(dataset, "_labels", None) or [y for _, y in dataset._samples]
-        found.append(Pictures(_Read(dataset), [int(y) for y in labels], dataset.classes))  # type: ignore[arg-type]
+        # Labels without opening every picture.
+        unread = copy.copy(dataset)
+        unread.loader = lambda path: None
+        labels = [int(unread[k][1]) for k in range(len(unread))]
+        found.append(Pictures(_Read(dataset), labels, dataset.classes))  # type: ignore[arg-type]
     return tuple(found)
 
 

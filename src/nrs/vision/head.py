@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nrs._util.seeds import seeded
 from nrs.core import NRS
-from nrs.core.context import seeded
 from nrs.core.layer import largest_divisor
 from nrs.vision.architecture import architecture_of, find_classifier, put_submodule
 

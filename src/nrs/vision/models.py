@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nrs.core.context import seeded
+from nrs._util.seeds import seeded
 from nrs.vision._torchvision import timm, torchvision
 from nrs.vision.architecture import find_classifier, put_submodule
 from nrs.vision.cifar import cifar_network

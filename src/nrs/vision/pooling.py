@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nrs.core.context import no_autocast
+from nrs.training.precision import no_autocast
 
 # Where a root begins to be rounded off: its slope at zero is EPS ** -0.5.
 EPS = 1e-8

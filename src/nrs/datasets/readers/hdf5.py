@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
 
 
@@ -34,7 +33,7 @@ def read_hdf5(
     DatasetFileError
         If the file is not HDF5, lacks an array or is larger than allowed.
     """
-    h5py = _h5py()
+    h5py = import_optional("h5py", "reading HDF5 files", "points")
     try:
         with h5py.File(path, "r") as file:
             missing = [name for name in (x, y) if not isinstance(file.get(name), h5py.Dataset)]
@@ -50,7 +49,3 @@ def read_hdf5(
     if len(inputs) != len(labels):
         raise unreadable(path, "HDF5", f"{len(inputs)} inputs have {len(labels)} labels")
     return Rows(inputs, labels)
-
-
-def _h5py() -> Any:
-    return import_optional("h5py", "reading HDF5 files", "points")

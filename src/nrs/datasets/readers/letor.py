@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from nrs.core.atomic import atomic_write
+from nrs._util.atomic import atomic_write
 from nrs.datasets.archives import open_stream
 from nrs.datasets.dataset import Array
 from nrs.datasets.readers.letor_text import MalformedLineError, Pairs, parse_block

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 from nrs.datasets.archives import open_stream
 from nrs.datasets.errors import ArchiveError
 from nrs.datasets.readers.rows import unreadable
@@ -175,7 +175,7 @@ def _is_whole(text: bytes, lines: list[bytes], n_vertices: int, n_faces: int) ->
 
 
 def _trimesh_load(content: bytes, kind: str, path: Path) -> Any:
-    trimesh = _trimesh()
+    trimesh = import_optional("trimesh", "reading meshes", "points")
     try:
         # process=False: vertices stay as they are, so that areas and order do.
         loaded = trimesh.load(
@@ -220,7 +220,3 @@ def _check_mesh(mesh: Mesh, path: Path, kind: str, max_faces: int, points_only: 
         problem = ""
     if problem:
         raise unreadable(path, f"mesh ({kind})", problem)
-
-
-def _trimesh() -> Any:
-    return import_optional("trimesh", "reading meshes", "points")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 from nrs.tabular.explain.inputs import column_names
 from nrs.tabular.explain.trees import Trees
 from nrs.tabular.targets import ClassTarget

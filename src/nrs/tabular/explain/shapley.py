@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 from nrs.tabular.encode.table import Table
 from nrs.tabular.explain.inputs import column_names
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 from nrs.tabular.explain.inputs import Inputs
 from nrs.tabular.explain.stems import read_stems
 

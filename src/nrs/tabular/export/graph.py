@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nrs.core.optional import import_optional
+from nrs._util.optional import import_optional
 
 # Old enough for any runtime in use, and recent enough for every operator here.
 OPSETS = {"": 17, "ai.onnx.ml": 3}

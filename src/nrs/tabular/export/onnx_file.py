@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from nrs._util.atomic import atomic_write
 from nrs._version import __version__
-from nrs.core.atomic import atomic_write
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.export.encoder_graph import encode, missing_text
 from nrs.tabular.export.graph import IR_VERSION, OPSETS, Graph

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -24,7 +23,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from nrs.core.atomic import atomic_write
+from nrs._util.atomic import atomic_write
+from nrs._util.launch import end, end_with_parent, launch
 from nrs.tabular.forest.worker_task import read_task, write_task
 from nrs.tabular.runtime import threads
 from nrs.training.checkpoint import CheckpointError
@@ -61,7 +61,10 @@ def workers(model: Any, rows: Any, validation: Any, seed: int) -> Iterator[Proce
     with tempfile.TemporaryDirectory(prefix="nrs-workers-") as name:
         folder = Path(name)
         write_task(folder, model, rows, validation, seed)
-        started = [_start(folder, rank, model.n_workers) for rank in range(1, model.n_workers)]
+        started = [
+            launch(_START, folder, rank, model.n_workers, stderr=folder / f"stderr-{rank}")
+            for rank in range(1, model.n_workers)
+        ]
         try:
             _wait_until_ready(folder, started)
             with _group(folder, 0, model.n_workers, rows.device) as group:
@@ -73,19 +76,13 @@ def workers(model: Any, rows: Any, validation: Any, seed: int) -> Iterator[Proce
             raise
         finally:
             for process in started:
-                # The worker ends when its standard input does.
-                process.stdin.close()  # type: ignore[union-attr]
-                try:
-                    process.wait(_GRACE)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+                end(process, _GRACE)
 
 
 def main() -> None:
     """What a worker does: its share of one fit."""
     folder, rank, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     try:
         model, rows, validation, seed = read_task(folder)
         (folder / f"ready-{rank}").touch()
@@ -96,26 +93,6 @@ def main() -> None:
             kind = type(error).__name__
             file.write(json.dumps({"kind": kind, "message": str(error) or kind}).encode())
         os._exit(1)
-
-
-def _end_with_parent() -> None:
-    sys.stdin.read()
-    os._exit(1)
-
-
-def _start(folder: Path, rank: int, size: int) -> subprocess.Popen[bytes]:
-    import nrs
-
-    package = str(Path(nrs.__file__).resolve().parents[1])
-    path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-    with (folder / f"stderr-{rank}").open("wb") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-c", _START, str(folder), str(rank), str(size)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            env=os.environ | {"PYTHONPATH": path},
-        )
 
 
 def _wait_until_ready(folder: Path, started: list[subprocess.Popen[bytes]]) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
+from nrs._util.progress import Bar
 from nrs.tabular.tune.study import best_of, counted
-from nrs.training.callbacks import rich_bar
 
 logger = logging.getLogger("nrs.tabular")
 # Seconds between two looks at the trials.
@@ -24,27 +23,26 @@ def watching(
 ) -> Iterator[None]:
     """Show in this block how many trials there are, and the best score.
 
-    On a terminal: a bar on stderr (rich), or, without rich, a log line a trial. Elsewhere: silence,
-    or log lines with ``verbose`` of at least 2, to the logger ``nrs.tabular`` at level INFO.
+    On a terminal: a bar on stderr (rich), or, without rich, one log line per trial. Elsewhere:
+    silence, or log lines with ``verbose`` of at least 2. They go to the logger ``nrs.tabular`` at
+    level INFO.
 
     Parameters
     ----------
     begin : float
         When the search began, in seconds since 1970.
     """
-    on_terminal = sys.stderr is not None and sys.stderr.isatty()
-    bar = rich_bar() if verbose >= 1 and on_terminal else None
-    if bar is None and verbose < (1 if on_terminal else 2):
+    bar = Bar("the default", verbose=verbose)
+    if not bar.shown and not bar.logs:
         yield
         return
     end = threading.Event()
     seen = {trial.number for trial in counted(study) if trial.state.is_finished()}
-    task = None if bar is None else bar.add_task("the default", total=1.0)
 
     def look() -> None:
         done = [trial for trial in counted(study) if trial.state.is_finished()]
         best = best_of(study)
-        if bar is None:
+        if bar.logs:
             for trial in done:
                 if trial.number not in seen:
                     seen.add(trial.number)
@@ -58,7 +56,7 @@ def watching(
         text = "the default"
         if best is not None:
             text = f"{len(done)} trial{'s' * (len(done) != 1)}  best score {best.value:.4g}"
-        bar.update(task, completed=min(1.0, max(parts)), description=text)
+        bar.update(completed=min(1.0, max(parts)), description=text)
 
     def watch() -> None:
         while not end.wait(INTERVAL):
@@ -67,7 +65,7 @@ def watching(
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        with bar or contextlib.nullcontext():
+        with bar:
             yield
     finally:
         end.set()

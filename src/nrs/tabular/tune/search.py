@@ -17,6 +17,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
+from nrs._util.optional import import_optional
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.runtime import draw_seed
 from nrs.tabular.tune.progress import watching
@@ -87,13 +88,7 @@ class TuneResult:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError(
-                "TuneResult.to_pandas needs pandas, which is not installed; "
-                "run: pip install 'neural-random-subspace[frames]'"
-            ) from None
+        pandas = import_optional("pandas", "TuneResult.to_pandas", "frames")
         rows = [
             {name: value for name, value in trial.items() if name != "params"} | trial["params"]
             for trial in self.trials_
@@ -240,7 +235,7 @@ def _search(plan: Plan, study: Any, workers: int, space: Any) -> list[Kept]:
         # Processes of their own that need no guard in the user's script, and read large arrays
         # from one file. They start while the default is fitted, and wait for it.
         pool = Parallel(n_jobs=workers, backend="loky", return_as="generator")
-        pending = pool(delayed(work)(plan, worker) for worker in range(workers))
+        pending = pool(delayed(work)(plan, worker, os.getpid()) for worker in range(workers))
         try:
             first = [] if counted(study) else [_try_default(plan, study, space)]
             found = list(pending)

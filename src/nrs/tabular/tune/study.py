@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from nrs._util.lock import locked
+from nrs._util.optional import import_optional
 from nrs.tabular.encode.table import read_table
 from nrs.tabular.runtime import checksum
 from nrs.tabular.targets import labels_as_array
 from nrs.tabular.tune.space import OF_A_RUN, as_json
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows: two searches on one file are not noticed.
-    fcntl = None  # type: ignore[assignment]
 
 STUDY = "nrs.tune"
 # Checks of a trial that are compared; a trial may be ended after a quarter of them.
@@ -27,22 +24,14 @@ STEPS = 20
 _FIRST = b'{"op_code":'
 
 
-def import_optuna() -> Any:
-    """Optuna, or an ImportError that tells how to get it."""
-    try:
-        import optuna
-    except ImportError:
-        raise ImportError(
-            "nrs.tune needs optuna, which is not installed; "
-            "run: pip install 'neural-random-subspace[tune]'"
-        ) from None
-    return optuna
+def _import_optuna() -> Any:
+    return import_optional("optuna", "nrs.tune", "tune")
 
 
 @contextlib.contextmanager
 def quiet_optuna() -> Iterator[Any]:
-    """Optuna, which in this block tells of nothing but warnings."""
-    optuna = import_optuna()
+    """Optuna, which in this block logs only warnings."""
+    optuna = _import_optuna()
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -53,7 +42,7 @@ def quiet_optuna() -> Iterator[Any]:
 
 def open_study(journal: Path | None) -> Any:
     """The study of a file, which is made if need be; without a file one in memory."""
-    optuna = import_optuna()
+    optuna = _import_optuna()
     storage: Any = None
     if journal is not None:
         from optuna.storages.journal import JournalFileBackend, JournalStorage
@@ -73,7 +62,7 @@ def open_study(journal: Path | None) -> Any:
 
 @contextlib.contextmanager
 def held(storage: str | os.PathLike[str]) -> Iterator[Path]:
-    """Keep a file of trials for this search, and mend what a killed one left; gives its path.
+    """Lock a file of trials for this search, and repair what a killed one left; gives its path.
 
     Raises
     ------
@@ -85,18 +74,13 @@ def held(storage: str | os.PathLike[str]) -> Iterator[Path]:
     # Absolute, because Optuna's lock is a link to this path.
     path = Path(storage).resolve()
     if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"the folder of storage must exist, however: {path.parent} does not; create it first"
-        )
-    with open(path, "a+b") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(
-                    f"storage must belong to one search at a time, however: another one is using "
-                    f"{path}; wait for it, or use n_jobs to search side by side"
-                ) from None
+        raise FileNotFoundError(f"Directory not found: {path.parent}; create it first")
+    with locked(path) as ours, open(path, "a+b") as file:
+        if ours is False:
+            raise ValueError(
+                f"Another search is using storage={str(path)!r}; wait for it, or use n_jobs to "
+                "search in several processes"
+            )
         file.seek(0)
         content = file.read()
         if content[: len(_FIRST)] != _FIRST[: len(content)]:
@@ -109,8 +93,8 @@ def held(storage: str | os.PathLike[str]) -> Iterator[Path]:
 
 def _not_ours(path: Path) -> ValueError:
     return ValueError(
-        f"storage must be a file that nrs.tune wrote, or a new one, however: {path} holds "
-        "something else; name another file"
+        f"storage must be a file that nrs.tune wrote, or a new one; {path} has other content. "
+        "Choose another file."
     )
 
 
@@ -190,8 +174,8 @@ def claim(study: Any, identity: dict[str, Any], storage: Any) -> None:
     differing = [name for name in identity if (known or {}).get(name) != identity[name]]
     if differing:
         raise ValueError(
-            f"storage must be new or of the same search, however: {os.fspath(storage)} is of one "
-            f"that differs in {', '.join(differing)}; name another file"
+            f"storage={os.fspath(storage)!r} belongs to a search that differs in "
+            f"{', '.join(differing)}; choose another file"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from nrs._util.launch import end_with_parent
 from nrs.tabular.tune.space import settings_of
 from nrs.tabular.tune.study import STEPS, counted, open_study, quiet_optuna
 from nrs.training import Callback, TimeLimit
@@ -60,10 +60,6 @@ class Kept:
     model: Any
 
 
-class Orphaned(BaseException):
-    """The process that started this one is gone. Not an Exception: nothing should go on."""
-
-
 class Report(Callback):
     """Tell a trial the score of every check; collect them.
 
@@ -71,19 +67,14 @@ class Report(Callback):
     ----------
     trial : optuna.Trial or None
         None for a fit that is never ended early.
-    parent : int or None
-        The process without which this one should not go on. None for the user's own process,
-        which outlives the shell that started it.
     """
 
-    def __init__(self, trial: Any = None, parent: int | None = None) -> None:
+    def __init__(self, trial: Any = None) -> None:
         self.trial = trial
-        self.parent = parent
         self.score = math.nan
         self.checks: dict[int, float] = {}
 
     def on_epoch_end(self, state: TrainState) -> None:
-        _check_parent(self.parent)
         if "score" not in state.metrics:
             raise ValueError(
                 "nrs.tune needs a score of rows that a fit does not learn from, however: this one "
@@ -131,7 +122,7 @@ def fit_trial(plan: Plan, settings: dict[str, Any], report: Callback | None = No
     return model.set_params(callbacks=theirs, verbose=plan.estimator.verbose)
 
 
-def run_trials(plan: Plan, study: Any, worker: int = 0, parent: int | None = None) -> Kept | None:
+def run_trials(plan: Plan, study: Any, worker: int = 0) -> Kept | None:
     """Try settings until trials or time are used up; gives the best model that was fitted here.
 
     What is tried depends on the seed and on the trials so far alone, so that a search that was
@@ -167,7 +158,7 @@ def run_trials(plan: Plan, study: Any, worker: int = 0, parent: int | None = Non
             study.tell(trial, state=TrialState.FAIL)
             return kept
         settings = settings_of(trial.params)
-        report = Report(trial, parent)
+        report = Report(trial)
         try:
             model = fit_trial(plan, settings, report)
             if not math.isfinite(report.score):
@@ -180,8 +171,6 @@ def run_trials(plan: Plan, study: Any, worker: int = 0, parent: int | None = Non
             trial.set_user_attr("seconds", time.time() - begin)
             trial.set_user_attr("error", f"{type(error).__name__}: {error}")
             study.tell(trial, state=TrialState.FAIL)
-        except Orphaned:
-            raise
         except BaseException:
             study.tell(trial, state=TrialState.FAIL)
             raise
@@ -192,25 +181,16 @@ def run_trials(plan: Plan, study: Any, worker: int = 0, parent: int | None = Non
                 kept = Kept(trial.number, report.score, model)
 
 
-def work(plan: Plan, worker: int) -> Kept | None:
-    """What one of several processes does, once another has tried the default."""
+def work(plan: Plan, worker: int, parent: int) -> Kept | None:
+    """What one of several processes does: trials, once `parent` has tried the default."""
+    end_with_parent(parent)
     with quiet_optuna():
-        parent = os.getppid()
         study = open_study(plan.journal)
-        try:
-            while not counted(study):
-                if study.user_attrs.get("given_up"):
-                    return None
-                _check_parent(parent)
-                time.sleep(WAIT)
-            return run_trials(plan, study, worker, parent)
-        except Orphaned:
-            os._exit(1)
-
-
-def _check_parent(parent: int | None) -> None:
-    if parent is not None and os.getppid() != parent:
-        raise Orphaned
+        while not counted(study):
+            if study.user_attrs.get("given_up"):
+                return None
+            time.sleep(WAIT)
+        return run_trials(plan, study, worker)
 
 
 def _place(study: Any, number: int) -> int:

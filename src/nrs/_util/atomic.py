@@ -37,10 +37,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     # A link stays a link: the file it points to is replaced.
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"the directory of the file to write must exist, however: {target.parent} does not; "
-            "create it first"
-        )
+        raise FileNotFoundError(f"Directory not found: {target.parent}; create it first")
     temporary = target.parent / f"{temporary_prefix(target.name)}{secrets.token_hex(8)}"
     try:
         with open(temporary, "xb") as file:

@@ -1,13 +1,11 @@
-"""What a block of code draws from, and in which precision it computes."""
+"""Randomness that comes from a seed and leaves the caller's alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from contextlib import contextmanager
 
 import torch
-from torch import Tensor
 
 
 @contextmanager
@@ -28,12 +26,3 @@ def seeded(seed: int | None) -> Iterator[None]:
         if seed is not None:
             torch.default_generator.manual_seed(seed)
         yield
-
-
-def no_autocast(x: Tensor) -> AbstractContextManager[Any]:
-    """Compute in the precision of the tensors, on the device of `x`."""
-    # A tensor without data has no device that autocast knows.
-    off: AbstractContextManager[Any] = (
-        nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
-    )
-    return off

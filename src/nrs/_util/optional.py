@@ -6,17 +6,21 @@ import importlib
 from typing import Any
 
 
-def import_optional(module: str, user: str, extra: str) -> Any:
-    """Import a module of an optional dependency, or say what needs it and which extra brings it.
+def import_optional(
+    module: str, user: str, extra: str | None = None, package: str | None = None
+) -> Any:
+    """Import a module of an optional dependency, or say what needs it and how to install it.
 
     Parameters
     ----------
     module : str
         Its full name, such as ``"matplotlib.pyplot"``.
     user : str
-        What needs it, the first word of the message.
+        What needs it, the start of the message.
     extra : str
         The extra of this package that installs it.
+    package : str
+        What to install instead, where no extra of this package brings it.
 
     Examples
     --------
@@ -39,5 +43,5 @@ def import_optional(module: str, user: str, extra: str) -> Any:
         missing = (error.name or module).partition(".")[0]
         raise ModuleNotFoundError(
             f"{user} needs {missing}, which is not installed; "
-            f"run: pip install 'neural-random-subspace[{extra}]'"
+            f"run: pip install {package or repr(f'neural-random-subspace[{extra}]')}"
         ) from None

@@ -1,0 +1,1 @@
+"""What every package uses: files, optional packages, seeds, processes, locks, progress."""
