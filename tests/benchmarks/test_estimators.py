@@ -1,17 +1,13 @@
 """The estimator benchmark at its smallest."""
 
-from functools import partial
-
 from benchmarks import estimators
-from benchmarks.measure import interleaved
 
 
-def test_a_tiny_run_resumes_and_prints(tmp_path, monkeypatch, here):
+def test_a_tiny_run_resumes_and_prints(tmp_path, monkeypatch, here, brief):
     here(estimators)
+    brief(estimators)
     assert estimators.PREDICT_ROWS == (1, 1_000, 100_000)
     monkeypatch.setattr(estimators, "PREDICT_ROWS", (1, 10, 100))
-    brief = partial(interleaved, seconds=0.0)
-    monkeypatch.setattr(estimators, "interleaved", lambda given, **_: brief(given, at_least=1))
     path = tmp_path / "report.json"
     methods = ["NRS", "RandomForest(500)"]
     report = estimators.run(["synthetic"], methods, path)

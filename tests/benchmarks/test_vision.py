@@ -3,10 +3,7 @@
 import torch
 
 from benchmarks import vision as benchmark
-from benchmarks.measure import interleaved
 from nrs.vision import NRSHead
-
-BRIEF = {"seconds": 0.0}
 
 
 def test_both_networks_share_the_backbone():
@@ -17,12 +14,9 @@ def test_both_networks_share_the_backbone():
     assert (headed.fc.nrs.n_mul, headed.fc.nrs.n_per) == (2, 64)
 
 
-def test_report_of_a_small_run(here, monkeypatch):
+def test_report_of_a_small_run(here, brief):
     here(benchmark)
-    # The classifiers alone are measured for a second.
-    monkeypatch.setattr(
-        benchmark, "interleaved", lambda given, **more: interleaved(given, **more | BRIEF)
-    )
+    brief(benchmark)
     report = benchmark.run(1, turns=1, seconds=0.02, sizes=(64,), channels=(32,))
     assert report["heads"]["64"]["seconds"]["backbone"] > 0
     assert len(report["blocks"]) == 2
