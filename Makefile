@@ -6,13 +6,17 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check -q
 # The constraints pin what the tests ran with; the ranges in pyproject.toml stay wide.
 INSTALL := $(PIP) install -c constraints.txt -e
 
-.PHONY: demo test setup setup-peers lint format figures tour docs clean
+.PHONY: demo test test-heavy setup setup-peers lint format figures tour docs clean
 
 demo: $(VENV)/.demo
 	$(RUN)/python examples/demo.py
 
 test: setup lint
 	OMP_NUM_THREADS=1 $(RUN)/python -m pytest -n 2 --dist worksteal
+
+# What the suite only samples, in full.
+test-heavy: setup
+	OMP_NUM_THREADS=1 $(RUN)/python -m pytest -m heavy
 
 setup: $(VENV)/.setup
 

@@ -2,8 +2,11 @@
 
 import os
 
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+from tests.forked import ForkedWorker
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)
@@ -18,3 +21,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture
+def forked_workers(monkeypatch):
+    """Fork the processes of ``n_workers``; that they can be started anew is tested without it."""
+    monkeypatch.setattr("nrs.tabular.forest.workers.launch", ForkedWorker)

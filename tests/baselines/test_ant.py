@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris, make_classification, make_friedman1
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nrs.baselines.ant import ANTClassifier, ANTRegressor
 from nrs.baselines.ant_growth import Graft, GrowthSettings, at_leaf, grow
@@ -21,6 +20,7 @@ from nrs.tabular import NRSClassifier
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import ClassTarget, MultilabelTarget
 from nrs.training import ModelFileError, TrainSettings
+from tests.baselines.handful import handful
 
 matplotlib.use("Agg")
 
@@ -28,7 +28,6 @@ TINY = {"width": 8, "router_width": 4, "max_nodes": 3, "max_depth": 2} | {
     "grow_epochs": 3,
     "epochs": 4,
 }
-UNEVEN = "rows that weigh nothing still are shuffled into batches and drawn into the held-out part"
 
 
 def random_tree(actions: list[tuple[int, bool]], kind: str = "classes", seed: int = 0):
@@ -225,12 +224,9 @@ class TestGrowth:
 
 
 class TestEstimators:
-    @parametrize_with_checks(
-        [ANTClassifier(**TINY, verbose=0), ANTRegressor(**TINY, verbose=0)],
-        expected_failed_checks=lambda _: {
-            "check_sample_weight_equivalence_on_dense_data": UNEVEN,
-            "check_sample_weight_equivalence_on_sparse_data": UNEVEN,
-        },
+    @pytest.mark.parametrize(
+        ("estimator", "check"),
+        handful(ANTClassifier(**TINY, verbose=0), ANTRegressor(**TINY, verbose=0)),
     )
     def test_sklearn(self, estimator, check):
         # Scores that some checks want need more than the tiny setting's few steps.

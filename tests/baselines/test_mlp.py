@@ -3,26 +3,18 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from nrs.baselines import MLPClassifier, MLPRegressor
-
-WEIGHTS = (
-    "a repeated row enters batch normalisation and the division into batches twice, a row of "
-    "double weight only the loss; both learn the same in expectation, not to the bit"
-)
+from tests.baselines.handful import handful
 
 
-@parametrize_with_checks(
-    [
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    handful(
         MLPClassifier(hidden=(32, 32), epochs=10, lr=0.02, verbose=0),
         MLPRegressor(hidden=(32, 32), epochs=10, lr=0.02, verbose=0),
-    ],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
-        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
-    },
+    ),
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

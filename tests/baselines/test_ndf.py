@@ -5,27 +5,20 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import load_iris, make_regression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nrs.baselines import NDFClassifier, NDFRegressor
 from nrs.baselines.ndf import ForestRecipe
+from tests.baselines.handful import handful
 
 TINY = {"n_trees": 3, "tree_depth": 3, "n_features": 32, "random_state": 0, "verbose": 0}
-WEIGHTS = (
-    "a repeated row enters the division into batches twice, a row of double weight only the loss; "
-    "both learn the same in expectation, not to the bit"
-)
 
 
-@parametrize_with_checks(
-    [
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    handful(
         NDFClassifier(n_trees=3, tree_depth=3, n_features=32, epochs=15, lr=0.05, verbose=0),
         NDFRegressor(n_trees=3, tree_depth=3, n_features=32, epochs=15, lr=0.05, verbose=0),
-    ],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
-        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
-    },
+    ),
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

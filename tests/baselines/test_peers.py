@@ -7,8 +7,8 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nrs.baselines import MissingPeerError
 from nrs.baselines.boosting import (
@@ -30,6 +30,7 @@ from nrs.baselines.trees import (
     RandomSubspaceClassifier,
     RandomSubspaceRegressor,
 )
+from tests.baselines.handful import CHECKS, handful
 
 PACKAGES = {"GBDT": "xgboost", "LightGBM": "lightgbm", "CatBoost": "catboost"}
 BOOSTED = [
@@ -46,15 +47,6 @@ FORESTS = [
     RandomForestClassifier(10),
     RandomForestRegressor(10),
 ]
-# What the peers themselves do not hold.
-RESAMPLED = "rows are drawn at random, and a repeated row can be drawn twice"
-BINNED = "thresholds come from quantiles of the rows, in which a repeated row counts twice"
-EXCEPTIONS = {
-    "RandomForest": RESAMPLED,
-    "GBDTClassifier": BINNED,
-    "LightGBM": BINNED,
-    "CatBoost": BINNED,
-}
 
 
 def package_of(estimator):
@@ -68,22 +60,17 @@ def is_installed(package):
     return package is None or importlib.util.find_spec(package) is not None
 
 
-def expected_failures(estimator):
-    for stem, reason in EXCEPTIONS.items():
-        if type(estimator).__name__.startswith(stem):
-            return {
-                "check_sample_weight_equivalence_on_dense_data": reason,
-                "check_sample_weight_equivalence_on_sparse_data": reason,
-            }
-    return {}
+# What is not installed is not parametrised.
+INSTALLED = [peer for peer in FORESTS + BOOSTED if is_installed(package_of(peer))]
 
 
-@parametrize_with_checks(FORESTS + BOOSTED, expected_failed_checks=expected_failures)
+@pytest.mark.parametrize(("estimator", "check"), handful(*INSTALLED))
 def test_scikit_learn_checks(estimator, check):
-    package = package_of(estimator)
-    if not is_installed(package):
-        pytest.skip(f"{package} is not installed")
     check(estimator)
+
+
+def test_the_checks_are_still_scikit_learns():
+    assert {pair.values[1].func.__name__ for pair in handful(*INSTALLED)} == CHECKS
 
 
 def raw_table():
@@ -100,11 +87,11 @@ def raw_table():
 
 
 @pytest.mark.parametrize(
-    "estimator", FORESTS[::2] + BOOSTED[::2], ids=lambda estimator: type(estimator).__name__
+    "estimator",
+    [peer for peer in INSTALLED if is_classifier(peer)],
+    ids=lambda estimator: type(estimator).__name__,
 )
 def test_a_raw_table_and_string_labels(estimator):
-    if not is_installed(package_of(estimator)):
-        pytest.skip(f"{package_of(estimator)} is not installed")
     frame, labels = raw_table()
     model = estimator.fit(frame, labels)
     assert model.score(frame, labels) > 0.9
@@ -114,11 +101,11 @@ def test_a_raw_table_and_string_labels(estimator):
 
 
 @pytest.mark.parametrize(
-    "estimator", FORESTS[1::2] + BOOSTED[1::2], ids=lambda estimator: type(estimator).__name__
+    "estimator",
+    [peer for peer in INSTALLED if is_regressor(peer)],
+    ids=lambda estimator: type(estimator).__name__,
 )
 def test_one_target_for_all_rows_is_predicted(estimator):
-    if not is_installed(package_of(estimator)):
-        pytest.skip(f"{package_of(estimator)} is not installed")
     frame, _ = raw_table()
     np.testing.assert_allclose(estimator.fit(frame, np.full(90, 3.5)).predict(frame), 3.5)
 
@@ -205,14 +192,15 @@ def test_pytabkit_is_called_at_its_defaults(monkeypatch, estimator, stem):
     assert len(model.predict(frame)) == 90
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not is_installed("pytabkit"), reason="pytabkit is not installed")
-@pytest.mark.parametrize("kind", [TabMClassifier, RealMLPClassifier])
-def test_pytabkit_itself(kind):
-    frame, labels = raw_table()
-    model = kind(options={"n_epochs": 5}, random_state=0).fit(frame, labels)
-    assert model.predict_proba(frame).shape == (90, 2)
-    assert set(model.predict(frame)) <= {"yes", "no"}
+if is_installed("pytabkit"):
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", [TabMClassifier, RealMLPClassifier])
+    def test_pytabkit_itself(kind):
+        frame, labels = raw_table()
+        model = kind(options={"n_epochs": 5}, random_state=0).fit(frame, labels)
+        assert model.predict_proba(frame).shape == (90, 2)
+        assert set(model.predict(frame)) <= {"yes", "no"}
 
 
 @pytest.mark.parametrize(

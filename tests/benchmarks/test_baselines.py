@@ -26,12 +26,9 @@ def test_the_data_are_found(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_table_names_what_was_not_run(monkeypatch, tmp_path, capsys):
-    def here(function, **arguments):
-        return json.loads(json.dumps(function(**arguments)))
-
+def test_the_table_names_what_was_not_run(monkeypatch, tmp_path, capsys, here):
     monkeypatch.delenv("NRS_DATA", raising=False)
-    monkeypatch.setattr(baselines, "in_fresh_process", here)
+    here(baselines)
     missing = "thundergbm is not installed"
     monkeypatch.setattr(
         baselines, "available", lambda name: (False, missing) if "Thunder" in name else (True, "")

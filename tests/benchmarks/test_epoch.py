@@ -29,7 +29,8 @@ def test_both_loops_learn():
         assert losses[-1] < losses[0]
 
 
-def test_report_of_a_small_run(monkeypatch):
+def test_report_of_a_small_run(monkeypatch, here):
+    here(benchmark)
     monkeypatch.setattr(benchmark, "COMPARED_STEPS", 3)
     report = benchmark.run(processes=1, rows=256, epochs=1)
     assert report["losses"]["largest_difference"] <= benchmark.LOSS_TOLERANCE

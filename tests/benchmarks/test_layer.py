@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -65,7 +66,10 @@ def test_measurements_are_positive(tiny_shapes, name, formulations):
     assert min(measured) > 0
 
 
-def test_report_of_a_quick_run(tmp_path):
+def test_report_of_a_quick_run(tmp_path, monkeypatch, here, brief):
+    here(benchmark)
+    brief(benchmark)
+    monkeypatch.setattr(benchmark, "measure_copy", partial(benchmark.measure_copy, megabytes=4))
     arguments = argparse.Namespace(
         processes=1, quick=True, shapes=["letter"], batches=[8], formulations=False, turn=0.001
     )

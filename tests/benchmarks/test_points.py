@@ -20,13 +20,12 @@ def test_the_research_code_finds_what_ours_finds():
         assert set(a) == set(b)
 
 
-def test_a_tiny_run_prints(monkeypatch):
+def test_a_tiny_run_prints(monkeypatch, here):
     monkeypatch.setattr(points, "BATCH", 1)
     monkeypatch.setattr(points, "POINTS", 96)
     monkeypatch.setattr(points, "CENTRES", 16)
     monkeypatch.setattr(points, "CHUNKS", (1 << 10,))
-    # In this process: the settings above do not reach another.
-    monkeypatch.setattr(points, "in_fresh_process", lambda function, **given: function(**given))
+    here(points)
     monkeypatch.setattr(points, "MODELS", {"pointnet": (1,), "dgcnn": (1,)})
     report = points.run(processes=1, seconds=0.01, only=["fps", "memory", "pointnet"])
     rest = [name for name in points.QUESTIONS if name not in ("fps", "memory", "pointnet")]

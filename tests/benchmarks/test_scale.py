@@ -10,12 +10,12 @@ pytest.importorskip("lightgbm", reason="needs lightgbm")
 pytest.importorskip("xgboost", reason="needs xgboost")
 
 
-def test_a_small_run(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("forked_workers")
+def test_a_small_run(tmp_path, monkeypatch, here):
     monkeypatch.setattr(scale, "FILE_ROWS", 800)
     monkeypatch.setattr(scale, "TREES", 3)
     monkeypatch.setattr(scale, "DIVISIONS", ("members",))
-    # A process each is what benchmarks.measure is tested for.
-    monkeypatch.setattr(scale, "in_fresh_process", lambda function, **given: function(**given))
+    here(scale)
     sizes, settings = (2000,), {"preset": "fast", "n_mul": 1}
     seen = []
     found = scale.run(

@@ -14,7 +14,9 @@ def test_both_networks_share_the_backbone():
     assert (headed.fc.nrs.n_mul, headed.fc.nrs.n_per) == (2, 64)
 
 
-def test_report_of_a_small_run():
+def test_report_of_a_small_run(here, brief):
+    here(benchmark)
+    brief(benchmark)
     report = benchmark.run(1, turns=1, seconds=0.02, sizes=(64,), channels=(32,))
     assert report["heads"]["64"]["seconds"]["backbone"] > 0
     assert len(report["blocks"]) == 2

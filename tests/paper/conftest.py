@@ -1,12 +1,11 @@
 """A table of its own whose cells succeed, fail, take long or die, and keep a diary."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import Forked
 
 MODULE = """
 import os, time
@@ -70,6 +69,14 @@ HANGS = table("hangs", ["hangs", "good"], trials=1)
 """
 
 
+COMMAND = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from nrs.cli.main import main
+main()
+"""
+
+
 class Own:
     """Runs tables of a module outside the package in real processes."""
 
@@ -78,27 +85,21 @@ class Own:
         (folder / "own_tables.py").write_text(MODULE)
         self.results = folder / "results"
         self.diary = folder / "diary.txt"
-        paths = [str(folder), os.environ.get("PYTHONPATH", "")]
-        self.environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-            "DIARY": str(self.diary),
-            "OMP_NUM_THREADS": "1",
-        }
+        self.environment = {"DIARY": str(self.diary), "OMP_NUM_THREADS": "1"}
+        self.started = []
 
     def start(self, *arguments, pace=0.0):
-        command = [sys.executable, "-m", "nrs", "paper", *arguments]
-        return subprocess.Popen(
-            [*command, "--results", str(self.results)],
-            env=self.environment | {"PACE": str(pace)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = Forked(
+            COMMAND, self.folder, "paper", *arguments, "--results", self.results,
+            environment=self.environment | {"PACE": str(pace)}, parent=True,
+        )  # fmt: skip
+        self.started.append(process)
+        return process
 
     def run(self, *arguments, pace=0.0):
         process = self.start(*arguments, pace=pace)
-        out, err = process.communicate(timeout=120)
-        return process.returncode, out, err
+        said = "".join(process.rest())
+        return process.returncode, said
 
     def lines(self, kind):
         if not self.diary.exists():
@@ -116,4 +117,7 @@ class Own:
 
 @pytest.fixture
 def own(tmp_path):
-    return Own(Path(tmp_path))
+    own = Own(Path(tmp_path))
+    yield own
+    for process in own.started:
+        process.process.kill()

@@ -16,6 +16,7 @@ def stored():
         return dict(content)
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize("name", SHORT)
 def test_answers_are_those_stored(name, stored, tmp_path):
     found = run([name], tmp_path)

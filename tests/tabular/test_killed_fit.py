@@ -1,10 +1,7 @@
 """A fit killed with SIGKILL and started again ends with the bits of one that never was."""
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -13,6 +10,7 @@ from sklearn.datasets import load_digits
 
 from nrs import NRSClassifier
 from nrs.training.checkpoint import CheckpointError
+from tests.forked import Forked
 
 FIT = """
 import sys, time
@@ -33,12 +31,7 @@ model.fit(X[:600], y[:600]).save(sys.argv[2])
 
 
 def _start(folder):
-    return subprocess.Popen(
-        [sys.executable, "-c", FIT, str(folder / "checkpoint"), str(folder / "model")],
-        stdout=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        text=True,
-    )
+    return Forked(FIT, folder / "checkpoint", folder / "model")
 
 
 @pytest.mark.slow
@@ -46,8 +39,8 @@ def test_killed_at_three_random_points(tmp_path):
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     unbroken.mkdir(), broken.mkdir()
     process = _start(unbroken)
-    epochs = [int(line) for line in process.stdout]
-    assert process.wait() == 0
+    epochs = [int(line) for line in process.rest()]
+    assert process.returncode == 0
     assert len(epochs) >= 10
     chance = random.Random(time.time_ns())
     seen = []
@@ -58,12 +51,11 @@ def test_killed_at_three_random_points(tmp_path):
             if seen[-1] >= (kill + 1) * 3:
                 break
         time.sleep(chance.uniform(0, 0.15))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        seen += [int(line) for line in process.stdout]
+        seen += [int(line) for line in process.kill()]
+        assert process.returncode == -signal.SIGKILL
     process = _start(broken)
-    seen += [int(line) for line in process.stdout]
-    assert process.wait() == 0
+    seen += [int(line) for line in process.rest()]
+    assert process.returncode == 0
     assert len(seen) < 2 * len(epochs), "a resumed fit starts where it was"
     first, second = (NRSClassifier.load(folder / "model") for folder in (unbroken, broken))
     for key, value in first.network_.state_dict().items():

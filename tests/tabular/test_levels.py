@@ -13,7 +13,7 @@ from nrs.tabular.forest.pilot import LEAST_ROWS, may_be_levels
 from nrs.tabular.recipe import resolve
 from nrs.tabular.rows.memory import Rows
 
-SHORT = {"epochs": 4, "random_state": 0, "verbose": 0}
+SHORT = {"epochs": 4, "hidden": 32, "random_state": 0, "verbose": 0}
 
 
 def _codes(n_rows=3_000, seed=0):
@@ -53,7 +53,7 @@ def test_levels_come_after_the_bins():
 def test_numbers_stay_numbers(codes, truth):
     """Also where both are all but certain: beyond the known values levels would tell nothing."""
     X, _ = codes
-    model = NRSClassifier(**SHORT).fit(X, truth(X))
+    model = NRSClassifier(**SHORT | {"epochs": 1}).fit(X, truth(X))
     assert LEVELS not in {reading for reading, _ in model.views_}
     assert model.network_.bins.n_levels == 0
 
@@ -75,7 +75,7 @@ def test_codes_are_learned(codes, fitted):
 
 def test_a_regressor_reads_codes_too(codes):
     X, y = codes
-    model = NRSRegressor(**SHORT).fit(X, y * 5.0)
+    model = NRSRegressor(**SHORT | {"epochs": 1}).fit(X, y * 5.0)
     assert {reading for reading, _ in model.views_} == {LEVELS}
 
 

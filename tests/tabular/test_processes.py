@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +21,7 @@ from nrs.tabular.targets import ClassTarget
 from nrs.training import Callback, DivergenceError
 from nrs.training.precision import lowered_forward
 from nrs.training.processes import ALONE
+from tests.forked import Forked
 
 TINY = {"preset": "fast", "n_mul": 2, "hidden": 16, "random_state": 0, "verbose": 0}
 
@@ -73,16 +72,9 @@ dist.destroy_process_group()
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
     folder = tmp_path_factory.mktemp("together")
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(folder), str(rank)],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(2)
-    ]
-    errors = [run.communicate(timeout=300)[1].decode() for run in runs]
-    assert [run.returncode for run in runs] == [0, 0], "\n".join(errors)
+    runs = [Forked(SCRIPT, folder, rank) for rank in range(2)]
+    said = ["".join(run.rest()) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], "\n".join(said)
     return [json.loads((folder / f"found-{rank}.json").read_text()) for rank in range(2)]
 
 
@@ -218,6 +210,7 @@ def test_workers_help_a_fit(tmp_path):
     np.testing.assert_array_equal(again.predict(X), alone.predict(X))
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_workers_go_on_with_a_metric_that_only_the_first_process_knows(tmp_path):
     X, y = make_classification(200, 6, random_state=0)
 
@@ -261,7 +254,7 @@ def test_an_error_of_the_first_process_is_its_own():
     assert not _children()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_divergence_in_a_worker_is_divergence():
     X, y = make_regression(150, 8, random_state=0)
     with pytest.raises(DivergenceError, match="Lower lr"):

@@ -15,7 +15,7 @@ EXPECTED_FAILURES = {
 
 
 @parametrize_with_checks(
-    [NRSClassifier(epochs=20), NRSRegressor(epochs=20)],
+    [NRSClassifier(preset="fast", epochs=12), NRSRegressor(preset="fast", epochs=12)],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_scikit_learn_checks(estimator, check):

@@ -1,8 +1,5 @@
 """A search of settings: never worse than the default, the same again, taken up after a kill."""
 
-import os
-import signal
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -17,6 +14,7 @@ from nrs.tabular.tune.space import check_space, default_space
 from nrs.tabular.tune.study import STEPS, held, seconds_spent
 from nrs.tabular.tune.trial import Report
 from nrs.training import Callback
+from tests.forked import Forked
 
 optuna = pytest.importorskip("optuna")
 X, Y = load_iris(return_X_y=True)
@@ -224,6 +222,7 @@ import sys
 import nrs
 from sklearn.datasets import load_iris
 from nrs.training import Callback
+from tests.forked import Forked
 
 class Tell(Callback):
     def on_train_begin(self, state):
@@ -237,15 +236,10 @@ nrs.tune(model, *load_iris(return_X_y=True), n_trials=5, storage=sys.argv[1])
 @pytest.mark.slow
 def test_a_killed_search_goes_on_as_if_it_had_not_been(found, tmp_path):
     path = tmp_path / "trials.log"
-    process = subprocess.Popen(
-        [sys.executable, "-c", SEARCH, str(path)],
-        stdout=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    process = Forked(SEARCH, path)
     for _ in range(3):
-        assert process.stdout.readline() == b"begin\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+        assert process.stdout.readline() == "begin\n"
+    process.kill()
     # As if it had been killed in the middle of a line, and while it held Optuna's lock.
     with path.open("ab") as file:
         file.write(b'{"op_code":4,"wor')

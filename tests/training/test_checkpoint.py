@@ -2,19 +2,16 @@ import errno
 import os
 import random
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-import nrs.training
 from nrs._util.atomic import temporary_prefix
 from nrs.training import Callback, Checkpoint, CheckpointError, TrainSettings, files, train
 from nrs.training.weights import copy_weights
+from tests.forked import Forked
 
 torch.set_num_threads(1)
 
@@ -281,12 +278,8 @@ save_file(copy_weights(module), sys.argv[2])
 
 
 def test_a_process_killed_three_times_ends_with_the_same_bits(tmp_path):
-    package = Path(nrs.training.__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(package)}
-
     def start(directory, result):
-        command = [sys.executable, "-c", CHILD, str(directory), str(result)]
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        return Forked(CHILD, directory, result)
 
     unbroken = start(tmp_path / "unbroken", tmp_path / "unbroken.safetensors")
     killed = tmp_path / "killed.safetensors"
@@ -297,15 +290,14 @@ def test_a_process_killed_three_times_ends_with_the_same_bits(tmp_path):
         process = start(tmp_path / "killed", killed)
         for _ in range(point):
             line = process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.kill()
         assert process.returncode == -signal.SIGKILL, points
         reached.append(int(line))
     last = start(tmp_path / "killed", killed)
-    first_line = last.communicate()[0].splitlines()[0]
+    first_line = last.rest()[0]
     assert last.returncode == 0, points
     # It went on where the third was killed rather than from the beginning.
     assert int(first_line) >= reached[-1] - 5, (points, reached)
-    unbroken.communicate()
+    unbroken.rest()
     assert unbroken.returncode == 0
     assert killed.read_bytes() == (tmp_path / "unbroken.safetensors").read_bytes(), points

@@ -1,13 +1,11 @@
-"""Two processes of torchrun train the network that one would, and one of them writes."""
+"""Two processes train the network that one would, and one of them writes."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from nrs.training.processes import Processes, processes
+from tests.forked import Forked, run_ranks
 
 SCRIPT = """
 import json, sys
@@ -41,14 +39,12 @@ with processes("cpu") as group:
 
 def _run(folder, n, epochs=3):
     folder.mkdir(exist_ok=True)
-    script = folder / "script.py"
-    script.write_text(SCRIPT)
-    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}"]
-    done = subprocess.run(
-        [*(start if n > 1 else [sys.executable]), str(script), str(folder), str(epochs)],
-        capture_output=True, text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    if n > 1:
+        run_ranks(SCRIPT, n, folder, epochs)
+    else:
+        alone = Forked(SCRIPT, folder, epochs)
+        said = alone.rest()
+        assert alone.returncode == 0, said
     return [json.loads((folder / f"out-{n}-{rank}.json").read_text()) for rank in range(n)]
 
 

@@ -15,6 +15,7 @@ from nrs.vision import ModelSettings, build_model
 from nrs.vision.models import head_parameters
 from nrs.vision.predict import ImageModel, predict_file
 from nrs.vision.train import classification_loss, read_recipe, recipes, run
+from tests.forked import run_ranks
 
 RECIPE = """# nrs train vision --config tiny.toml --out run
 [model]
@@ -205,7 +206,17 @@ def test_the_command_line(tiny, tmp_path, pictures):
         assert "Traceback" not in result.output
 
 
-@pytest.mark.slow
+COMMAND = "from nrs.cli.main import main; main()"
+
+
+def test_two_processes_train_and_one_writes(tiny, tmp_path):
+    command = ["train", "vision", "--config", tiny, "--out", tmp_path / "run"]
+    said = run_ranks(COMMAND, 2, *command, "--set", "train.epochs=1", "--set", "run.device=cpu")
+    assert sum(text.count("top-1") for text in said) == 1
+    assert read_model(tmp_path / "run" / "model.safetensors").kind == "image"
+
+
+@pytest.mark.heavy
 def test_torchrun_trains_with_two_processes(tiny, tmp_path):
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command = ["-m", "nrs", "train", "vision", "--config", str(tiny), "--out", "run"]
