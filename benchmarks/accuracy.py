@@ -78,7 +78,11 @@ def _estimator(method: str, task: str, seed: int) -> Any:
     if method not in ABLATION:
         return at_defaults(method, task, seed)
     ours = type(at_defaults("NRS", task, seed))
-    changed = type(ours.__name__, (ours,), {"_recipe_extras": lambda _: ABLATION[method]})
+
+    def chosen(self: Any) -> dict[str, Any]:
+        return ours._chosen(self) | ABLATION[method]
+
+    changed = type(ours.__name__, (ours,), {"_chosen": chosen})
     return changed(random_state=seed, verbose=0, n_jobs=1)
 
 

@@ -51,7 +51,8 @@ def forest(members: int, width: int) -> Any:
 
 def training(seconds: float) -> list[dict[str, float]]:
     """CPU seconds by row of a training step of each forest."""
-    from nrs.tabular.forest.grow import forest_loss
+    from nrs.tabular.forest.folds import Folds
+    from nrs.tabular.forest.network import forest_loss
     from nrs.tabular.targets import ClassTarget
     from nrs.training.settings import TrainSettings, build_optimizer
 
@@ -61,10 +62,11 @@ def training(seconds: float) -> list[dict[str, float]]:
 
     def stepper(network: Any) -> Any:
         optimizer = build_optimizer(list(network.parameters()), TrainSettings(optimizer="adamw"))
+        sees = Folds(8).sees(network.n_members)
 
         def step() -> None:
             optimizer.zero_grad(set_to_none=True)
-            forest_loss(network, batch, target, 8).backward()
+            forest_loss(network, batch, target, sees).backward()
             optimizer.step()
 
         return step
@@ -89,7 +91,8 @@ def reading(rows: int) -> dict[str, float]:
     from pyarrow import parquet
 
     from nrs import NRSClassifier, Table
-    from nrs.tabular.rows.table_fit import prepare_table
+    from nrs.tabular.rows.table import TableSource
+    from nrs.training.processes import ALONE
 
     rng = np.random.default_rng(SEED)
     with tempfile.TemporaryDirectory() as folder:
@@ -100,9 +103,13 @@ def reading(rows: int) -> dict[str, float]:
         size = path.stat().st_size
         model = NRSClassifier(preset="fast", random_state=0, verbose=0)
         started = time.process_time()
-        prepared, _, _ = prepare_table(model, Table(path, "y"), None, None, None)
+        source = TableSource.of(Table(path, "y"))
+        encoder, target = source.encoder(None, "standard"), source.classification()
+        recipe = model.resolve(source.n_rows, encoder.n_features_out_)
+        folds = source.split(recipe, SEED, spare=False)
+        prepared, _ = source.rows(encoder, target, folds, torch.device("cpu"))
         surveyed = time.process_time() - started
-        batches = prepared.batches(BATCH, passes=1)
+        batches = prepared.batches(BATCH, 1, ALONE)
         started = time.process_time()
         seen = sum(len(batch[0]) for batch in batches(0, torch.Generator().manual_seed(0)))
         read = time.process_time() - started

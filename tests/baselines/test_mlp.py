@@ -28,7 +28,7 @@ def test_the_head_is_that_of_nrs_without_the_layer(n_layers):
     assert model.network_.subspaces is None
     linear = [layer for layer in model.network_.layers if isinstance(layer, nn.Linear)]
     assert len(linear) == n_layers + 1
-    wide = MLPClassifier(preset="paper", n_layers=n_layers)._resolve(100, 784)
+    wide = MLPClassifier(preset="paper", n_layers=n_layers).resolve(100, 784)
     assert wide.hidden == (512,) * n_layers
 
 
@@ -43,9 +43,9 @@ def test_input_dropout_by_name_and_by_number(given, dropped):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match="n_layers must be at least 1, however: n_layers=0"):
+    with pytest.raises(ValueError, match="n_layers must be at least 1; got 0"):
         MLPClassifier(n_layers=0).fit(np.eye(4), [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="however: input_dropout='half'"):
+    with pytest.raises(ValueError, match=r"input_dropout must be .*got 'half'"):
         MLPClassifier(input_dropout="half").fit(np.eye(4), [0, 1, 0, 1])
 
 

@@ -121,21 +121,21 @@ def test_a_fit_leaves_the_processor_as_it_was():
 
 def test_presets():
     X, y = load_iris(return_X_y=True)
-    paper = NDFClassifier(preset="paper")._resolve(15_000, 16)
+    paper = NDFClassifier(preset="paper").resolve(15_000, 16)
     assert (paper.n_trees, paper.tree_depth, paper.n_features) == (100, 10, 1024)
     assert (paper.leaf_iterations, paper.feature_fraction) == (20, 0.5)
-    cpu = NDFClassifier()._resolve(15_000, 16)
+    cpu = NDFClassifier().resolve(15_000, 16)
     assert cpu.n_trees < paper.n_trees
     assert cpu.tree_depth < paper.tree_depth
     assert NDFClassifier(**TINY, epochs=2).fit(X, y).n_trees_ == 3
 
 
 def test_several_labels_a_row_are_refused():
-    with pytest.raises(ValueError, match="2 labels a row"):
+    with pytest.raises(ValueError, match="2 labels per row"):
         NDFClassifier(**TINY).fit(np.eye(4), [[0, 1], [1, 0], [1, 1], [0, 0]])
 
 
 @pytest.mark.parametrize("name", ["leaf_iterations", "leaf_rows"])
 def test_counts_are_checked(name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, however: {name}=0"):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1; got 0"):
         NDFClassifier(**TINY, **{name: 0}).fit(np.eye(4), [0, 1, 0, 1])

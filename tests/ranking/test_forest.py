@@ -7,16 +7,21 @@ import torch
 
 from nrs import NRSRanker
 from nrs.ranking.batches import QueryBatches, QueryRows
+from nrs.ranking.estimator import RankForestModel
 from nrs.ranking.forest import forest_loss, out_of_bag, out_of_bag_scores, some_queries
 from nrs.ranking.losses import LOSSES
 from nrs.ranking.metrics import measure
 from nrs.ranking.queries import group_queries
 from nrs.ranking.recipe import RankTarget
 from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.network import ForestNetwork
+from nrs.tabular.targets import mean_values
 
 QUICK = {"preset": "fast", "epochs": 4, "verbose": 0, "random_state": 0}
 FOLDS = 3
+# Which folds each of six members sees.
+SEES = Folds(FOLDS).sees(6)
 
 
 def _data(queries=30, seed=0):
@@ -37,14 +42,14 @@ def _network(members=6, features=4, seed=0):
         ]
     )
     return ForestNetwork(
-        features, 1, index, PiecewiseLinear.between([]), hidden=(6,), kind="ranking", seed=seed
+        features, 1, index, PiecewiseLinear.between([]), hidden=(6,), combine=mean_values, seed=seed
     )
 
 
 def _rows(queries=7, seed=0):
     x, y, qid = _data(queries, seed)
     found = group_queries(qid)
-    folds = np.arange(len(found)) % FOLDS
+    folds = (np.arange(len(found)) % FOLDS)[found.numbers()]
     return QueryRows(x.astype(np.float32), y.astype(np.float32), found, folds=folds)
 
 
@@ -61,12 +66,12 @@ def fitted():
 def test_the_loss_is_the_mean_over_members_and_the_queries_they_see(name):
     network, rows = _network().eval(), _rows()
     batch = rows.batch(np.arange(7))
-    found = forest_loss(network, batch, RankTarget(name), FOLDS)
+    found = forest_loss(network, batch, RankTarget(name), SEES)
     scores = network.members(batch.x)[:, 0]
     values = []
     for member in range(network.n_members):
         for query in range(7):
-            if rows.folds[query] != member % FOLDS:
+            if rows.query_folds[query] != member % FOLDS:
                 own = batch.row == query
                 values.append(LOSSES[name](scores[member, own][None], batch.y[own][None]))
     torch.testing.assert_close(found, torch.stack(values).mean(), rtol=1e-4, atol=1e-5)
@@ -78,12 +83,12 @@ def test_a_member_learns_nothing_from_the_labels_of_its_fold(name):
 
     def gradients():
         network.zero_grad()
-        loss = forest_loss(network, rows.batch(np.arange(7)), RankTarget(name), FOLDS)
+        loss = forest_loss(network, rows.batch(np.arange(7)), RankTarget(name), SEES)
         loss.backward()
         return network.out_weight.grad.clone()
 
     before = gradients()
-    held = torch.from_numpy(rows.folds[rows.queries.numbers()] == 1)
+    held = rows.folds == 1
     rows.targets[held] = 3 - rows.targets[held]
     changed = (gradients() != before).flatten(1).any(1)
     assert changed.tolist() == [member % FOLDS != 1 for member in range(network.n_members)]
@@ -92,7 +97,7 @@ def test_a_member_learns_nothing_from_the_labels_of_its_fold(name):
 def test_with_one_fold_members_see_all_queries():
     network, rows = _network().eval(), _rows()
     batch = rows.batch(np.arange(7))
-    found = forest_loss(network, batch, RankTarget("urank"), 1)
+    found = forest_loss(network, batch, RankTarget("urank"), Folds(1).sees(6))
     each = [
         LOSSES["urank"](batch.padded(scores), batch.padded(batch.y), batch.mask())
         for scores in network.members(batch.x)[:, 0]
@@ -102,13 +107,13 @@ def test_with_one_fold_members_see_all_queries():
 
 def test_out_of_bag_scores_are_of_the_members_that_saw_nothing():
     network, rows = _network().eval(), _rows()
-    by_row = rows.folds[rows.queries.numbers()]
-    scores = out_of_bag_scores(network, rows, by_row, FOLDS)
+    by_row = rows.folds.numpy()
+    scores = out_of_bag_scores(network, rows, SEES)
     every = network.members(torch.as_tensor(rows.features))[:, 0].detach()
     for row, fold in enumerate(by_row):
         assert scores[row] == pytest.approx(every[fold::FOLDS, row].mean().item(), abs=1e-6)
     batch = rows.batch(np.array([2, 0]))
-    shown = out_of_bag(network, batch.x, batch.folds[batch.row], FOLDS)
+    shown = out_of_bag(network, batch.x, batch.folds[batch.row], SEES)
     numbers = rows.queries.rows(np.array([2, 0]))
     np.testing.assert_allclose(shown.detach().numpy(), scores[numbers], atol=1e-6)
 
@@ -156,13 +161,13 @@ def test_the_default_is_a_forest_judged_out_of_bag(fitted):
 def test_documents_of_a_query_share_a_fold(monkeypatch):
     X, y, qid = _data()
     seen = []
-    train = NRSRanker._train
+    learn = RankForestModel.learn
 
-    def watch(self, rows, validation, seed):
-        seen.append((self._folds, rows.folds, rows.queries))
-        train(self, rows, validation, seed)
+    def watch(self, rows, held_out, run):
+        seen.append((rows.folds.numpy(), rows.query_folds, rows.queries))
+        return learn(self, rows, held_out, run)
 
-    monkeypatch.setattr(NRSRanker, "_train", watch)
+    monkeypatch.setattr(RankForestModel, "learn", watch)
     NRSRanker(**{**QUICK, "epochs": 1}).fit(X, y, qid=qid)
     ((by_row, by_query, queries),) = seen
     assert set(by_row) == set(range(8))

@@ -79,11 +79,11 @@ def _rows(lengths, features=2):
 @given(
     lengths=st.lists(st.integers(1, 30), min_size=2, max_size=40),
     batch_size=st.integers(1, 7),
-    most_cells=st.sampled_from([1, 200, 10**6]),
+    max_cells=st.sampled_from([1, 200, 10**6]),
 )
-def test_an_epoch_has_every_query_once(lengths, batch_size, most_cells):
+def test_an_epoch_has_every_query_once(lengths, batch_size, max_cells):
     rows = _rows(lengths)
-    batches = list(QueryBatches(rows, batch_size, most_cells)(0, torch.Generator().manual_seed(1)))
+    batches = list(QueryBatches(rows, batch_size, max_cells)(0, torch.Generator().manual_seed(1)))
     seen = torch.cat([batch.y for batch in batches])
     assert sorted(seen.tolist()) == list(range(sum(lengths)))
     for batch in batches:
@@ -101,7 +101,7 @@ def test_memory_grows_with_the_bucket_not_with_the_longest_query():
     rows = _rows([10] * 64 + [1000])
     cells = [
         batch.shape[0] * batch.shape[1] ** 2
-        for batch in QueryBatches(rows, 32, most_cells=4000)(0, torch.Generator().manual_seed(0))
+        for batch in QueryBatches(rows, 32, max_cells=4000)(0, torch.Generator().manual_seed(0))
     ]
     assert sorted(cells)[-1] == 1000**2
     assert all(size <= 4000 for size in sorted(cells)[:-1])

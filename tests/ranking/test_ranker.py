@@ -269,11 +269,11 @@ def test_bad_input():
     # Their gains would be infinite, and the training said to diverge.
     with pytest.raises(ValueError, match=r"y must hold grades .* up to 100 .* 201"):
         model.fit(X, np.where(y > 0, y + 200, 0), qid=qid)
-    with pytest.raises(ValueError, match=r"y must hold numbers up to 3.4e\+38, however: .*e\+300"):
+    with pytest.raises(ValueError, match=r"y must hold numbers up to 3.4e\+38; got .*e\+300"):
         NRSRanker(loss="listnet", **QUICK).fit(X, y * 1e300, qid=qid)
-    with pytest.raises(ValueError, match=r"y must hold numbers.* however: \['good'"):
+    with pytest.raises(ValueError, match=r"y must hold numbers.*; got \['good'"):
         model.fit(X, np.where(y >= 0, "good", "bad"), qid=qid)
-    with pytest.raises(ValueError, match="one label a row"):
+    with pytest.raises(ValueError, match="one label per row"):
         model.fit(X, np.stack([y, y], 1), qid=qid)
     with pytest.raises(ValueError, match="triple"):
         model.fit(X, y, qid=qid, eval_set=(X, y))
@@ -301,7 +301,7 @@ def test_batches_of_one_size_train_to_the_same_loss_as_queries_one_by_one():
 
     rows = QueryRows(model.encoder_.transform(X), y.astype(np.float32), group_queries(qid))
     with torch.no_grad():
-        together = [model._step(model.network_, b) for b in QueryBatches(rows, 6).in_order()]
-        singly = [model._step(model.network_, b) for b in QueryBatches(rows, 1).in_order()]
+        together = [model.model_.loss(model.network_, b) for b in QueryBatches(rows, 6).in_order()]
+        singly = [model.model_.loss(model.network_, b) for b in QueryBatches(rows, 1).in_order()]
     assert len(together) == 1
     assert together[0].item() == pytest.approx(torch.stack(singly).mean().item(), rel=1e-5)

@@ -9,19 +9,26 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from nrs.tabular.forest.pace import Pace
 from sklearn.datasets import load_diabetes, make_classification
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
 from nrs import NRSClassifier, NRSRegressor
-from nrs.tabular.forest.bins import PiecewiseLinear, find_edges
-from nrs.tabular.forest.folds import count_folds, draw_folds
-from nrs.tabular.forest.grow import forest_loss, out_of_bag
-from nrs.tabular.forest.network import ForestNetwork, combine
+from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.folds import Folds, count_folds, draw_folds
 from nrs.tabular.forest.grow import as_index, draw_subspaces
+from nrs.tabular.forest.network import ForestNetwork, forest_loss, out_of_bag
+from nrs.tabular.forest.profile import find_edges
+from nrs.tabular.model import Pace
 from nrs.tabular.recipe import resolve
 from nrs.tabular.rows.memory import Rows
-from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget
+from nrs.tabular.targets import (
+    ClassTarget,
+    MultilabelTarget,
+    RegressionTarget,
+    mean_odds,
+    mean_probabilities,
+    mean_values,
+)
 from nrs.training import TimeLimit
 
 QUICK = {"epochs": 6, "random_state": 0, "verbose": 0}
@@ -37,7 +44,7 @@ def fitted(noisy):
     return NRSClassifier(random_state=0, verbose=0).fit(*noisy)
 
 
-def _network(members=4, features=5, kind="classes", hidden=(6,), bins=True, seed=0):
+def _network(members=4, features=5, combine=mean_probabilities, hidden=(6,), bins=True, seed=0):
     rng = np.random.default_rng(seed)
     edges = [(j, [-1.0, 0.0, 1.0]) for j in range(features)] if bins else []
     steps = PiecewiseLinear.between(edges)
@@ -46,7 +53,7 @@ def _network(members=4, features=5, kind="classes", hidden=(6,), bins=True, seed
     ]
     drawn = [draw_subspaces(parts, 7, 2, rng) for _ in range(members)]
     index = torch.from_numpy(as_index(drawn, features + steps.n_bins))
-    return ForestNetwork(features, 3, index, steps, hidden=hidden, kind=kind, seed=seed)
+    return ForestNetwork(features, 3, index, steps, hidden=hidden, combine=combine, seed=seed)
 
 
 # Which inputs are read.
@@ -148,10 +155,10 @@ def test_rows_of_a_group_share_a_fold():
 # The network.
 
 
-@pytest.mark.parametrize("kind", ["classes", "multilabel", "regression"])
+@pytest.mark.parametrize("combine", [mean_probabilities, mean_odds, mean_values])
 @pytest.mark.parametrize("hidden", [(), (6,), (6, 4)])
-def test_members_are_networks_of_their_own(kind, hidden):
-    network = _network(kind=kind, hidden=hidden)
+def test_members_are_networks_of_their_own(combine, hidden):
+    network = _network(combine=combine, hidden=hidden)
     x = torch.randn(9, 5)
     network(torch.randn(50, 5))
     network.eval()
@@ -163,10 +170,10 @@ def test_members_are_networks_of_their_own(kind, hidden):
     assert changed.tolist() == [False, True, False, False]
 
 
-@pytest.mark.parametrize("kind", ["classes", "multilabel", "regression"])
+@pytest.mark.parametrize("combine", [mean_probabilities, mean_odds, mean_values])
 @pytest.mark.parametrize("bins", [True, False])
-def test_folding_changes_no_number(kind, bins):
-    network = _network(kind=kind, bins=bins)
+def test_folding_changes_no_number(combine, bins):
+    network = _network(combine=combine, bins=bins)
     for _ in range(3):
         network(torch.randn(40, 5))
     network.eval()
@@ -193,12 +200,12 @@ def test_wide_inputs_keep_their_subspaces():
 def test_averages_are_those_of_probabilities():
     outputs = torch.randn(4, 3, 6)
     mean = outputs.softmax(1).mean(0).t()
-    torch.testing.assert_close(combine(outputs, "classes").softmax(1), mean)
+    torch.testing.assert_close(mean_probabilities(outputs).softmax(1), mean)
     mean = outputs.sigmoid().mean(0).t()
-    torch.testing.assert_close(combine(outputs, "multilabel").sigmoid(), mean)
-    torch.testing.assert_close(combine(outputs, "regression"), outputs.mean(0).t())
+    torch.testing.assert_close(mean_odds(outputs).sigmoid(), mean)
+    torch.testing.assert_close(mean_values(outputs), outputs.mean(0).t())
     weights = torch.tensor([[1.0], [0.0], [0.0], [0.0]]).expand(4, 6)
-    torch.testing.assert_close(combine(outputs, "classes", weights), outputs[0].log_softmax(0).t())
+    torch.testing.assert_close(mean_probabilities(outputs, weights), outputs[0].log_softmax(0).t())
 
 
 @pytest.mark.parametrize(
@@ -210,10 +217,10 @@ def test_averages_are_those_of_probabilities():
     ],
 )
 def test_a_member_learns_nothing_from_its_fold(target, y):
-    network = _network(kind=target.kind)
+    network = _network(combine=target.combine)
     folds = torch.tensor([0, 1, 0, 1, 0, 1])
     x = torch.randn(6, 5)
-    loss = forest_loss(network, (x, y, None, folds), target, 2)
+    loss = forest_loss(network, (x, y, None, folds), target, Folds(2).sees(4))
     outputs = network.members(x)
     by_hand = []
     for k in range(4):
@@ -223,7 +230,9 @@ def test_a_member_learns_nothing_from_its_fold(target, y):
     # Another label in fold 0 moves only the members that may see fold 0.
     other = y.clone()
     other[0] = 1 if target.kind == "classes" else 1 - y[0]
-    loss, again = (forest_loss(network, (x, t, None, folds), target, 2) for t in (y, other))
+    loss, again = (
+        forest_loss(network, (x, t, None, folds), target, Folds(2).sees(4)) for t in (y, other)
+    )
     moved = torch.autograd.grad(loss - again, network.out_bias)[0].abs().flatten(1).sum(1) > 1e-8
     assert moved.tolist() == [False, True, False, True]
 
@@ -231,12 +240,12 @@ def test_a_member_learns_nothing_from_its_fold(target, y):
 def test_out_of_bag_outputs_are_of_members_that_did_not_see_the_row():
     network = _network().eval()
     X = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
-    folds = torch.arange(20) % 2
-    outputs = out_of_bag(network, Rows(X, np.zeros(20)), folds, 2)[0].t()
+    folds = np.arange(20) % 2
+    outputs = out_of_bag(network, Rows(X, np.zeros(20), folds=folds), Folds(2).sees(4))[0].t()
     every = network.members(torch.from_numpy(X))
     for row in range(20):
         unseen = every[int(folds[row]) :: 2, :, row : row + 1]
-        torch.testing.assert_close(outputs[row : row + 1], combine(unseen, "classes"))
+        torch.testing.assert_close(outputs[row : row + 1], mean_probabilities(unseen))
 
 
 # The estimators.
@@ -271,7 +280,7 @@ def test_groups_keep_out_of_bag_scores_honest():
     honest = NRSClassifier(**few).fit(X, labels[groups], groups=groups).oob_score_
     assert flattered > 0.95
     assert honest < 0.75
-    with pytest.raises(ValueError, match="groups are for a forest"):
+    with pytest.raises(ValueError, match="groups need a forest"):
         NRSClassifier(preset="paper").fit(X, labels[groups], groups=groups)
     with pytest.raises(ValueError, match="inconsistent"):
         NRSClassifier(**QUICK).fit(X, labels[groups], groups=groups[:-1])
@@ -291,12 +300,12 @@ def test_few_groups_make_few_folds(noisy, preset, n_groups):
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (np.zeros(300), "at least 2 different groups, however: 1"),
+        (np.zeros(300), "at least 2 different groups; got 1"),
         ([None, *"ab" * 149, "a"], "row 0 has none"),
         (np.r_[np.arange(299.0), np.nan], "row 299 has none"),
         (pd.array([1, pd.NA] * 150, dtype="Int64"), "row 1 has none"),
         (pd.Series(["a", pd.NA] * 150, dtype="string"), "row 1 has none"),
-        (np.zeros((300, 2)), "one entry a row"),
+        (np.zeros((300, 2)), "one entry per row"),
     ],
 )
 def test_groups_that_cannot_be_used(noisy, groups, message):
@@ -340,7 +349,7 @@ def test_regression_has_spread_and_intervals():
         covered.append(((low <= y[300:]) & (y[300:] <= high)).mean())
     assert 0.38 < covered[0] < 0.62
     assert 0.83 < covered[1] < 0.97
-    with pytest.raises(ValueError, match=r"level=1\.5"):
+    with pytest.raises(ValueError, match=r"between 0 and 1; got 1\.5"):
         model.predict_interval(X, 1.5)
     with pytest.raises(ValueError, match="out-of-bag predictions"):
         NRSRegressor(preset="paper", epochs=1).fit(X, y).predict_interval(X)
@@ -424,13 +433,13 @@ def test_a_time_limit_is_kept(noisy):
 
 
 def test_a_slow_forest_keeps_time_for_what_follows_training(noisy, monkeypatch):
-    # As if a row took a millisecond: 300 rows are judged, 512 of them forth and thrice back.
+    # As if a row took a millisecond: 300 rows are scored, 512 of them forth and thrice back.
     X, y = noisy
     slow = Pace(0.001, 10.0)
-    monkeypatch.setattr("nrs.tabular.forest.estimator.measure_pace", lambda *_: slow)
+    monkeypatch.setattr(Pace, "measure", lambda *_: slow)
     seen = []
     monkeypatch.setattr(
-        "nrs.tabular.estimator.TimeLimit",
+        "nrs.tabular.run.TimeLimit",
         lambda seconds, **more: seen.append((seconds, more["evaluation"])) or TimeLimit(seconds),
     )
     NRSClassifier(time_limit=10.0, epochs=2, random_state=0).fit(X, y)

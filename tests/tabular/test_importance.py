@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from nrs import NRSRegressor
-from nrs.tabular.importance import MOST_OUTPUTS, response
+from nrs.tabular.importance import MAX_OUTPUTS, response
 
 
 def test_a_linear_network_responds_with_its_weights():
@@ -19,7 +19,7 @@ def test_a_linear_network_responds_with_its_weights():
 
 def test_many_outputs_are_estimated():
     torch.manual_seed(0)
-    linear = nn.Linear(4, 20 * MOST_OUTPUTS)
+    linear = nn.Linear(4, 20 * MAX_OUTPUTS)
     with torch.no_grad():
         linear.weight[:, 2] *= 10
     centred = linear.weight - linear.weight.mean(0)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from nrs import NRSClassifier, NRSRegressor
 from nrs.tabular.forest.bins import PiecewiseLinear
-from nrs.tabular.forest.grow import LEVELS, has_levels
-from nrs.tabular.forest.pilot import LEAST_ROWS, may_be_levels
+from nrs.tabular.forest.grow import LEVELS
+from nrs.tabular.forest.profile import MIN_PILOT_ROWS, has_levels, may_be_levels
 from nrs.tabular.recipe import resolve
 from nrs.tabular.rows.memory import Rows
 
@@ -66,7 +66,9 @@ def test_rows_tell_codes_from_numbers(fitted):
 def test_codes_are_learned(codes, fitted):
     X, y = _codes(seed=1)
     as_numbers = type(
-        "NRSClassifier", (NRSClassifier,), {"_recipe_extras": lambda _: {"levels": 0}}
+        "NRSClassifier",
+        (NRSClassifier,),
+        {"_chosen": lambda self: NRSClassifier._chosen(self) | {"levels": 0}},
     )
     without = as_numbers(**SHORT | {"epochs": 20}).fit(*codes)
     assert fitted.score(X, y) > 0.98
@@ -80,13 +82,13 @@ def test_a_regressor_reads_codes_too(codes):
 
 
 def test_there_is_a_choice_only_with_few_values_and_many_rows():
-    recipe = resolve("default", {}, LEAST_ROWS, 3)
+    recipe = resolve("default", {}, MIN_PILOT_ROWS, 3)
     rng = np.random.default_rng(0)
 
     def rows(n, *columns):
         return Rows(np.column_stack(columns).astype(np.float32), np.zeros(n, dtype=np.int64))
 
-    n = LEAST_ROWS
+    n = MIN_PILOT_ROWS
     two, few, many = rng.integers(0, 2, n), rng.integers(0, 20, n), rng.normal(size=n)
     assert has_levels(rows(n, few, many), recipe)
     assert not has_levels(rows(n, two, many), recipe)

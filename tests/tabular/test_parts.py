@@ -7,10 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nrs.tabular.metrics import Evaluation
+from nrs.tabular.network import TableNetwork
 from nrs.tabular.recipe import PRESETS, Recipe, resolve
 from nrs.tabular.rows.memory import Rows, ShuffledBatches
-from nrs.tabular.network import TableNetwork
 from nrs.tabular.targets import (
     ClassTarget,
     MultilabelTarget,
@@ -104,8 +103,8 @@ def test_metrics_of_several_labels():
     target = MultilabelTarget(2)
     outputs, y = torch.tensor([[5.0, -5.0], [-5.0, 5.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     for metric in ("accuracy", "roc_auc", "f1"):
-        assert Evaluation(metric, target)(outputs, y)["score"] == 1.0
-    assert Evaluation("log_loss", target)(outputs, y)["val_log_loss"] == pytest.approx(
+        assert target.evaluate(metric, outputs, y)["score"] == 1.0
+    assert target.evaluate("log_loss", outputs, y)["val_log_loss"] == pytest.approx(
         np.log1p(np.exp(-5)), rel=1e-4
     )
 
@@ -113,7 +112,7 @@ def test_metrics_of_several_labels():
 def test_roc_auc_of_three_classes():
     target = ClassTarget(np.arange(3))
     outputs = torch.eye(3).repeat(3, 1) * 4
-    assert Evaluation("roc_auc", target)(outputs, torch.arange(9) % 3)["score"] == 1.0
+    assert target.evaluate("roc_auc", outputs, torch.arange(9) % 3)["score"] == 1.0
 
 
 def test_same_seed_same_network():

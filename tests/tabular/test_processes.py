@@ -14,8 +14,8 @@ from nrs import NRSClassifier, NRSRegressor
 from nrs.core.norm import BatchNormReLU, ReducedBatchNormReLU
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.divide import take_members
-from nrs.tabular.forest.grow import forest_loss
-from nrs.tabular.forest.network import ForestNetwork
+from nrs.tabular.forest.folds import Folds
+from nrs.tabular.forest.network import ForestNetwork, forest_loss
 from nrs.tabular.forest.workers import WorkerError
 from nrs.tabular.targets import ClassTarget
 from nrs.training import Callback, DivergenceError
@@ -32,14 +32,21 @@ import torch
 import torch.distributed as dist
 from sklearn.datasets import make_classification
 from nrs import NRSClassifier
+from nrs.tabular.model import ForestModel
 from nrs.training.processes import Processes, joined, present
 
-class Recording(NRSClassifier):
-    def _step(self, network, batch):
-        loss = super()._step(network, batch)
+losses = []
+
+class RecordingModel(ForestModel):
+    def loss(self, network, batch):
+        loss = super().loss(network, batch)
         group = present()
-        self.losses.append(group.sum({"loss": loss.item()})["loss"] / group.size)
+        losses.append(group.sum({"loss": loss.item()})["loss"] / group.size)
         return loss
+
+class Recording(NRSClassifier):
+    def model_type(self, recipe):
+        return RecordingModel
 
 def fit(**settings):
     X, y = make_classification(210, 8, n_classes=3, n_informative=5, random_state=0)
@@ -48,10 +55,10 @@ def fit(**settings):
         preset="fast", n_mul=2, hidden=16, epochs=13, batch_size=64, random_state=0, verbose=0,
         **settings,
     )
-    model.losses = []
+    losses.clear()
     model.fit(X, y, sample_weight=weights)
     state = {name: t.tolist() for name, t in model.network_.state_dict().items()}
-    found = {"losses": model.losses, "state": state, "oob": model.oob_score_}
+    found = {"losses": list(losses), "state": state, "oob": model.oob_score_}
     found["history"] = [[row["train_loss"], row["score"]] for row in model.history_.rows]
     return found
 
@@ -152,7 +159,10 @@ def test_a_forest_trains_on_the_meta_device():
         network.group = group
         optimizer = torch.optim.AdamW(network.parameters())
         loss = forest_loss(
-            network, (torch.randn(32, 9, device=device), y, weights, folds), target, 8
+            network,
+            (torch.randn(32, 9, device=device), y, weights, folds),
+            target,
+            Folds(8).sees(4),
         )
         assert loss.device == device
         loss.backward()

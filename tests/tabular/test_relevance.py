@@ -4,16 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nrs import NRSClassifier
-from nrs.tabular.forest.relevance import CELLS, column_gains, relevance
+from nrs.tabular.forest.profile import CELLS, column_gains, relevance
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import ClassTarget, RegressionTarget
 
 
 def _gains(x, y, target, folds=None, n_folds=1, columns=None, least=0.1, weights=None):
-    folds = np.zeros(len(x), dtype=int) if folds is None else folds
     columns = np.arange(x.shape[1]) if columns is None else columns
-    rows = Rows(x.astype(np.float32), y, weights)
-    return column_gains(rows, columns, target, folds, n_folds, least)
+    rows = Rows(x.astype(np.float32), y, weights, folds=folds)
+    return column_gains(rows, columns, target, n_folds, least)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 4))

@@ -2,13 +2,12 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nrs.tabular.forest.shares import learn_shares
 from sklearn.datasets import load_breast_cancer
 
 from nrs import NRSClassifier
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.targets import ClassTarget, RegressionTarget
+from nrs.tabular.targets import ClassTarget, RegressionTarget, weigh_views
 
 
 @given(st.integers(0, 1000), st.integers(2, 4))
@@ -18,7 +17,7 @@ def test_learned_shares_are_never_worse_than_equal_ones(seed, n_views):
     truth = torch.randn(200, 1, generator=generator)
     noise = torch.rand(n_views, 1, 1, generator=generator)
     outputs = truth.t() + noise * torch.randn(n_views, 1, 200, generator=generator)
-    shares = learn_shares(outputs, truth, RegressionTarget.of(truth.numpy()[:, 0]))
+    shares = weigh_views(outputs, truth, RegressionTarget.of(truth.numpy()[:, 0]))
     torch.testing.assert_close(shares.sum(), torch.tensor(float(n_views)))
 
     def error(weights):
@@ -32,9 +31,9 @@ def test_a_useless_view_is_dropped_and_views_alike_stay_equal():
     truth = torch.randn(500, 1, generator=torch.Generator().manual_seed(0))
     target = RegressionTarget.of(truth.numpy()[:, 0])
     useless = 5 * torch.randn(1, 500, generator=torch.Generator().manual_seed(1))
-    assert learn_shares(torch.stack([truth.t(), useless]), truth, target).tolist() == [2, 0]
+    assert weigh_views(torch.stack([truth.t(), useless]), truth, target).tolist() == [2, 0]
     alike = truth.t() + torch.randn(2, 1, 500, generator=torch.Generator().manual_seed(2))
-    assert learn_shares(alike, truth, target).tolist() == [1, 1]
+    assert weigh_views(alike, truth, target).tolist() == [1, 1]
 
 
 def test_rows_without_weight_do_not_decide():
@@ -43,8 +42,8 @@ def test_rows_without_weight_do_not_decide():
     mixed = torch.where(torch.arange(100) < 50, right, -right)
     views, target = torch.stack([mixed, -mixed]), ClassTarget(np.arange(2))
     weights = (torch.arange(100) < 50).float()
-    assert learn_shares(views, truth, target, weights).tolist() == [2, 0]
-    assert learn_shares(views, truth, target, 1 - weights).tolist() == [0, 2]
+    assert weigh_views(views, truth, target, weights).tolist() == [2, 0]
+    assert weigh_views(views, truth, target, 1 - weights).tolist() == [0, 2]
 
 
 def test_kept_members_answer_as_before():

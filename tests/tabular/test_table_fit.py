@@ -13,6 +13,7 @@ from pyarrow import parquet
 import nrs
 from nrs import NRSClassifier, NRSRegressor
 from nrs._util import atomic
+from nrs.datasets.table_file_errors import TableFileError
 from nrs.tabular.rows import stream
 from nrs.training import Callback
 from nrs.training.checkpoint import CheckpointError
@@ -213,13 +214,17 @@ def test_what_does_not_go_with_a_table(labelled, columns, caplog):
     model = NRSClassifier(**QUICK)
     with pytest.raises(ValueError, match=r"y must be left out.*'target'"):
         model.fit(table, np.zeros(1200))
-    with pytest.raises(ValueError, match="sample_weight must be left out"):
-        model.fit(table, sample_weight=np.ones(1200))
-    with pytest.raises(ValueError, match="groups must be left out"):
+    with pytest.raises(ValueError, match=r"sample_weight must have one entry per row.*\(7,\)"):
+        model.fit(table, sample_weight=np.ones(7))
+    with pytest.raises(TableFileError, match="nowhere"):
+        model.fit(table, sample_weight="nowhere")
+    with pytest.raises(ValueError, match=r"weights must be finite and at least 0; got -1"):
+        model.fit(table, sample_weight=-np.ones(1200))
+    with pytest.raises(ValueError, match="at least 2 different groups"):
         model.fit(table, groups=np.ones(1200))
-    with pytest.raises(ValueError, match=r"preset='single'.*use preset='default'"):
+    with pytest.raises(ValueError, match=r"Table needs a forest.*Use preset='default'"):
         NRSClassifier(preset="single").fit(table)
-    with pytest.raises(ValueError, match="use NRSClassifier"):
+    with pytest.raises(ValueError, match="Use NRSClassifier"):
         NRSRegressor().fit(table)
     with pytest.raises(ValueError, match=r"nrs.Table where rows in memory"):
         model.partial_fit(table, np.zeros(1200))

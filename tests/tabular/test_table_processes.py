@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 pyarrow = pytest.importorskip("pyarrow")
-from nrs.tabular.encode.survey import survey_table  # noqa: E402
-from nrs.tabular.encode.survey_merge import pack_survey, unpack_survey  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 import nrs  # noqa: E402
 from nrs import NRSClassifier  # noqa: E402
 from nrs._util import atomic  # noqa: E402
 from nrs.datasets.table_file_errors import TableFileError  # noqa: E402
+from nrs.tabular.rows.table import TableSource  # noqa: E402
 
 TINY = {"preset": "fast", "n_mul": 2, "hidden": 16, "epochs": 3, "random_state": 0, "verbose": 0}
 
@@ -38,22 +37,20 @@ def parts(tmp_path):
     return folder
 
 
-def test_a_survey_survives_the_way_to_another_process(parts):
+def test_what_processes_have_counted_merges_into_what_one_would_count(parts):
     table = nrs.Table(parts, "y")
-    here, there = (survey_table(table, shard=(rank, 2)) for rank in range(2))
-    sent = unpack_survey(pack_survey(there), here)
-    merged, expected = here.merge(sent), here.merge(there)
-    assert merged.labels == expected.labels
-    assert merged.n_rows == 720
-    for k, sketch in expected.sketches.items():
-        levels = np.linspace(0, 1, 9)
-        np.testing.assert_array_equal(
-            merged.sketches[k].quantiles(levels), sketch.quantiles(levels)
-        )
-        assert merged.sketches[k].error == sketch.error
-    assert merged.sample.rows.equals(expected.sample.rows)
-    encoders = [one.encoder(None, "standard").to_state() for one in (merged, expected)]
-    assert encoders[0] == encoders[1]
+    whole = TableSource.of(table)
+    shares = [TableSource(table) for _ in range(2)]
+    for rank, share in enumerate(shares):
+        share.survey(rank, 2)
+    merged = TableSource(table)
+    merged.merge([share.packed() for share in shares])
+    assert merged.labels.state() == whole.labels.state()
+    assert merged.n_rows == whole.n_rows == 720
+    assert merged.sample.rows.equals(whole.sample.rows)
+    encoders = [one.encoder(None, "standard") for one in (merged, whole)]
+    rows = parquet.read_table(parts).select(table.columns)
+    np.testing.assert_allclose(*(one.transform(rows) for one in encoders), atol=1e-6)
 
 
 def test_members_of_workers_that_read_files_are_those_of_one_process(parts):

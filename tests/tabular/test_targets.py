@@ -14,7 +14,7 @@ TWO = (X[:, :2] > 0).astype(int)
 
 @pytest.mark.parametrize("values", [(-1, 1), (1, 2), (0, 2), (0.0, 3.0)])
 def test_several_labels_are_0_or_1(values):
-    with pytest.raises(ValueError, match=r"must hold 1 where a label applies, else 0, however: "):
+    with pytest.raises(ValueError, match=r"must hold 1 where a label applies, else 0; got "):
         NRSClassifier(**QUICK).fit(X, np.array(values)[TWO])
     assert NRSClassifier(**QUICK).fit(X, TWO == 1).predict(X).shape == (60, 2)
 
@@ -24,9 +24,9 @@ def test_several_labels_are_0_or_1(values):
 )
 def test_another_number_of_labels_than_before_is_refused(first, then):
     model = NRSClassifier(**QUICK).partial_fit(X, first)
-    with pytest.raises(ValueError, match=r"y must have .* as in training, however: its shape is"):
+    with pytest.raises(ValueError, match=r"y must have .* as in training; its shape is"):
         model.partial_fit(X, then)
-    with pytest.raises(ValueError, match=r"y must have .* as in training, however: its shape is"):
+    with pytest.raises(ValueError, match=r"y must have .* as in training; its shape is"):
         NRSClassifier(**QUICK).fit(X, first, eval_set=(X, then))
 
 
@@ -50,9 +50,9 @@ def test_objects_of_numpy_are_labels(kind):
 
 def test_labels_without_an_order_are_refused_in_words():
     mixed = np.array(["a", 1], dtype=object)[ONE]
-    with pytest.raises(ValueError, match=r"however: int, str; turn the labels into strings"):
+    with pytest.raises(ValueError, match=r"got int, str. Turn the labels into strings"):
         NRSClassifier(**QUICK).fit(X, mixed)
-    with pytest.raises(ValueError, match=r"however: Interval; turn the labels into strings"):
+    with pytest.raises(ValueError, match=r"got Interval. Turn the labels into strings"):
         NRSClassifier(**QUICK).fit(X, pd.cut(X[:, 0], 3))
     assert len(NRSClassifier(**QUICK).fit(X, pd.cut(X[:, 0], 3).astype(str)).classes_) == 3
 

@@ -66,7 +66,7 @@ def write_task(
         "encoder": encoder.to_state(),
         "target": target.state(),
         "device": str(rows.device),
-        "folds": None if folds is None else [folds.n_folds, folds.seed],
+        "folds": None if folds is None else [folds.n_folds, folds.seed, folds.keys is not None],
         "rows": _write_rows(folder / "rows", rows),
         "held_out": None if held_out is None else _write_rows(folder / "held_out", held_out),
     }
@@ -84,8 +84,8 @@ def read_task(folder: Path) -> Task:
     arrays = _read_arrays(folder / "rows", facts["rows"])
     folds = None
     if facts["folds"] is not None:
-        n_folds, seed = facts["folds"]
-        folds = Folds(n_folds, seed, keys=arrays.get("keys"))
+        n_folds, seed, of_groups = facts["folds"]
+        folds = Folds(n_folds, seed, keys=arrays["keys"] if of_groups else None)
     if "table" in facts["rows"]:
         source = _read_source(facts["rows"]["table"], arrays)
         assert folds is not None

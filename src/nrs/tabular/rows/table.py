@@ -229,7 +229,7 @@ class TableSource:
         self.labels = LabelStatistics(cast(Kind, table.kinds[self.target]))
         self.sample = RowSample()
         self.unlabelled = 0
-        # Hashes of the groups of all processes, ascending; None without groups, or of too many.
+        # Hashes of the groups, ascending; None without groups.
         self.keys: np.ndarray | None = None
 
     @classmethod
@@ -262,8 +262,13 @@ class TableSource:
         weight = _per_row("sample_weight", sample_weight, X.n_rows)
         keys = _per_row("groups", groups, X.n_rows)
         source = cls(X, categorical_features, weight, keys, class_weight)
-        source._survey()
-        if source.unlabelled and present().is_writer:
+        group = present()
+        source.survey(group.rank, group.size)
+        if group.size > 1:
+            content = torch.frombuffer(bytearray(source.packed()), dtype=torch.uint8)
+            parts = group.gather(content.to(group.device))
+            source.merge([part.cpu().numpy().tobytes() for part in parts])
+        if source.unlabelled and group.is_writer:
             logger.warning(
                 "left out %d rows without a value of %r", source.unlabelled, source.target
             )
@@ -279,38 +284,28 @@ class TableSource:
     def n_columns(self) -> int:
         return len(self.names)
 
-    def _survey(self) -> None:
-        """Pass over the table once."""
-        group = present()
+    def survey(self, rank: int = 0, size: int = 1) -> None:
+        """Pass over the table once, or over one of `size` parts of its row groups."""
         keys: set[int] = set()
-        for chunk in self.table.chunks(self.table.groups[group.rank :: group.size]):
+        for chunk in self.table.chunks(self.table.groups[rank::size]):
             batch, places = labelled_rows(chunk, self.target)
             self.unlabelled += chunk.batch.num_rows - len(places)
             if not len(places):
                 continue
             with self.table.naming(chunk):
                 self.statistics.add(read_table(batch.select(self.names)))
-                of_target = read_table(batch.select([self.target]))
-                self.labels.add(
-                    of_target.column(0, self.labels.kind), self.weights_of(batch, places)
-                )
+                labels = read_table(batch.select([self.target])).column(0, self.labels.kind)
+                self.labels.add(labels, self.weights_of(batch, places))
                 found = self.groups_of(batch, places)
                 if found is not None and len(keys) <= MAX_LABELS:
                     keys |= set(np.unique(found).tolist())
             self.sample.add(batch, places)
-        if group.size > 1:
-            keys = self._merge(group, keys)
-        if self.groups is not None and len(keys) <= MAX_LABELS:
-            self.keys = np.array(sorted(keys), dtype=np.int64)
+        self.keys = None if self.groups is None else np.array(sorted(keys), dtype=np.int64)
 
-    def _merge(self, group: Processes, keys: set[int]) -> set[int]:
-        """Put together what all processes have counted, in order of rank."""
-        content = torch.frombuffer(bytearray(self._packed(keys)), dtype=torch.uint8)
-        parts = [
-            dict(np.load(io.BytesIO(part.cpu().numpy().tobytes()), allow_pickle=False))
-            for part in group.gather(content.to(group.device))
-        ]
-        facts = [json.loads(part["facts"].tobytes()) for part in parts]
+    def merge(self, parts: Sequence[bytes]) -> None:
+        """Take what processes have counted of their parts, in order of rank; see :meth:`packed`."""
+        loaded = [dict(np.load(io.BytesIO(part), allow_pickle=False)) for part in parts]
+        facts = [json.loads(part["facts"].tobytes()) for part in loaded]
         self.unlabelled = sum(one["unlabelled"] for one in facts)
         self.statistics, *others = (TableStatistics.from_state(one["columns"]) for one in facts)
         for other in others:
@@ -319,19 +314,22 @@ class TableSource:
         for more in labels:
             self.labels.merge(more)
         self.sample = RowSample()
-        for part in parts:
+        for part in loaded:
             if "rows" in part:
                 self.sample.join(_arrow_table(part["rows"].tobytes()), part["places"])
-        return {key for one in facts for key in one["keys"]}
+        if self.groups is not None:
+            self.keys = np.unique(np.concatenate([part["keys"] for part in loaded]))
 
-    def _packed(self, keys: set[int]) -> bytes:
+    def packed(self) -> bytes:
+        """What was counted, as bytes that hold numbers and texts only."""
         facts = {
             "unlabelled": self.unlabelled,
             "columns": self.statistics.state(),
             "labels": self.labels.state(),
-            "keys": sorted(keys),
         }
         arrays = {"facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
+        if self.keys is not None:
+            arrays["keys"] = self.keys
         if self.sample.rows is not None:
             arrays["places"] = self.sample.places
             arrays["rows"] = np.frombuffer(_arrow_bytes(self.sample.rows), dtype=np.uint8)
@@ -372,11 +370,13 @@ class TableSource:
                 "preset='default', 'fast' or 'best', or read the rows into memory."
             )
         n_folds = min(count_folds(self.n_rows), recipe.members)
-        if self.keys is not None:
-            if len(self.keys) < 2:
-                raise ValueError("groups must hold at least 2 different groups; got 1")
-            n_folds = min(n_folds, len(self.keys))
-        return Folds(n_folds, seed, keys=self.keys)
+        if self.keys is None:
+            return Folds(n_folds, seed)
+        if len(self.keys) < 2:
+            raise ValueError("groups must hold at least 2 different groups; got 1")
+        # Many groups are spread evenly by their hashes alone.
+        keys = self.keys if len(self.keys) <= MAX_LABELS else None
+        return Folds(min(n_folds, len(self.keys)), seed, keys=keys)
 
     def encoder(self, categorical_features: Any, scale: str) -> TableEncoder:
         """The encoder that a fit in memory to the same rows would have made."""

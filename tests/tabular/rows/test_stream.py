@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 import nrs
 from nrs.datasets.table_file_errors import TableFileError
-from nrs.tabular.rows.sample import hashed_folds
+from nrs.tabular.forest.folds import Folds
 from nrs.tabular.rows.stream import ShuffleBuffer, StreamedBatches
 
 N = 1000
@@ -30,7 +30,7 @@ def table(tmp_path_factory):
 def _encode(batch, places):
     x = torch.from_numpy(batch.column("x").to_numpy().copy())[:, None]
     y = torch.from_numpy(batch.column("y").to_numpy().copy())
-    return x, y, torch.from_numpy(hashed_folds(places, 4, seed=0))
+    return x, y, torch.from_numpy(Folds(4, seed=0).of(places))
 
 
 def _source(table, batch_size=32, **options):
