@@ -87,6 +87,7 @@ def _blocks(path):
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
 def test_every_python_block_of_the_documents_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

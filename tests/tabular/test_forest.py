@@ -394,7 +394,7 @@ def test_few_rows(n_rows):
 
 def test_partial_fit_learns(noisy):
     X, y = noisy
-    model = NRSClassifier(random_state=0, verbose=0)
+    model = NRSClassifier(preset="fast", random_state=0, verbose=0)
     for _ in range(30):
         model.partial_fit(X, y)
     assert model.score(X, y) > 0.8
@@ -455,7 +455,7 @@ def test_few_rows_judge_where_time_is_short():
 
 def test_presets_are_ordered_by_size(noisy):
     sizes = [
-        NRSClassifier(preset=preset, **QUICK).fit(*noisy).members_
+        NRSClassifier(preset=preset, epochs=1, verbose=0).fit(*noisy).members_
         for preset in ("fast", "default", "best")
     ]
     assert sizes == sorted(sizes)

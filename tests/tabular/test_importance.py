@@ -34,7 +34,9 @@ def test_columns_share_in_proportion_to_their_effect():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 4))
     y = 3 * X[:, 0] + X[:, 1]
-    importances = NRSRegressor(random_state=0, epochs=40).fit(X, y).feature_importances_
+    importances = (
+        NRSRegressor(preset="fast", random_state=0, epochs=40).fit(X, y).feature_importances_
+    )
     assert importances.sum() == pytest.approx(1)
     assert importances.argmax() == 0
     assert importances[0] / importances[1] == pytest.approx(3, rel=0.35)

@@ -30,7 +30,7 @@ def codes():
 
 @pytest.fixture(scope="module")
 def fitted(codes):
-    return NRSClassifier(**SHORT | {"epochs": 20}).fit(*codes)
+    return NRSClassifier(**SHORT | {"epochs": 12}).fit(*codes)
 
 
 @given(st.lists(st.integers(-500, 500), min_size=2, max_size=12, unique=True))
@@ -70,7 +70,7 @@ def test_codes_are_learned(codes, fitted):
         (NRSClassifier,),
         {"_chosen": lambda self: NRSClassifier._chosen(self) | {"levels": 0}},
     )
-    without = as_numbers(**SHORT | {"epochs": 20}).fit(*codes)
+    without = as_numbers(**SHORT | {"epochs": 12}).fit(*codes)
     assert fitted.score(X, y) > 0.98
     assert 3 * (1 - fitted.score(X, y)) < 1 - without.score(X, y)
 

@@ -1,6 +1,7 @@
 """A forest that several processes train is the one that a single process trains."""
 
 import json
+import multiprocessing
 import os
 import signal
 from types import SimpleNamespace
@@ -252,16 +253,18 @@ def test_errors_of_workers_reach_the_user(tmp_path, monkeypatch):
     assert not _children()
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_an_error_of_the_first_process_is_its_own():
     X, y = make_classification(150, 8, random_state=0)
 
     class Fail(Callback):
         def on_epoch_begin(self, state):
+            assert len(multiprocessing.active_children()) == 1
             raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
         NRSClassifier(n_workers=2, callbacks=[Fail()], epochs=2, **TINY).fit(X, y)
-    assert not _children()
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.usefixtures("forked_workers")

@@ -93,7 +93,7 @@ def test_bad_targets(value):
 
 def test_partial_fit():
     X, y = make_regression(300, 4, random_state=0)
-    model = NRSRegressor(random_state=0)
+    model = NRSRegressor(preset="fast", random_state=0)
     for _ in range(30):
         model.partial_fit(X, y)
     assert model.score(X, y) > 0.8

@@ -11,6 +11,7 @@ from torch import nn
 from nrs.vision import BilinearPool, ModelSettings, PooledClassifier, build_model, cifar_network
 from nrs.vision import trunk as trunk_of
 from nrs.vision._torchvision import timm, torchvision
+from tests.forked import Forked
 
 
 @pytest.mark.parametrize(
@@ -136,5 +137,6 @@ def test_a_missing_torchvision_names_the_extra():
         "try: timm()\n"
         "except ImportError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'neural-random-subspace[vision]'" in done.stdout
+    process = Forked(code)
+    assert "pip install 'neural-random-subspace[vision]'" in "".join(process.rest())
+    assert process.returncode == 0
