@@ -20,6 +20,10 @@ ROAD = [
 ]  # fmt: skip
 
 
+# What a reader of a fit meets, and places without a type; to fall, never to rise.
+MAX_FILES, MAX_HOPS, MAX_ANY = 29, 84, 300
+
+
 def _imports(path):
     """Modules of nrs that a file imports, wherever in the file it does so."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -43,11 +47,8 @@ def test_a_package_imports_only_from_those_before_it(station):
                 assert parts[1] in allowed, f"{path.name} of {station} imports {module}"
 
 
-# `import nrs` reaches every package, whichever way the road goes. To be emptied.
-REACHES_BACK: set[str] = set()
-
-
 def test_no_module_reaches_others_through_the_package_itself():
+    # `import nrs` reaches every package, whichever way the road goes.
     found = {
         str(path.relative_to(SOURCE))
         for station in ROAD
@@ -55,7 +56,101 @@ def test_no_module_reaches_others_through_the_package_itself():
         for path in (SOURCE / station).rglob("*.py")
         if "nrs" in _imports(path)
     }
-    assert found == REACHES_BACK
+    assert not found
+
+
+def _runtime_imports(tree):
+    """Modules that are imported when the code runs, not only for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        yield from _runtime_imports(node)
+
+
+def test_no_lazy_import_hides_a_cycle():
+    graph = {}
+    for path in (SOURCE / "tabular").rglob("*.py"):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        graph[name] = set(_runtime_imports(ast.parse(path.read_text(encoding="utf-8"))))
+    # A package's own __init__ gathers what its modules define.
+    graph = {name: found & graph.keys() - {"nrs.tabular"} for name, found in graph.items()}
+    done = set()
+
+    def visit(name, way):
+        assert name not in way, " -> ".join([*way[way.index(name) :], name])
+        if name not in done:
+            for other in graph[name] - {name}:
+                visit(other, [*way, name])
+            done.add(name)
+
+    for name in graph:
+        visit(name, [])
+
+
+def _own_names(tree):
+    """Private names that a module defines: functions, attributes of self, fields."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("self", "cls"):
+            yield node.attr
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+# Of torch, the standard library and named tuples.
+FOREIGN = {"_exit", "_replace", "_foreach_lerp_", "_foreach_copy_"}
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.name)
+def test_no_module_reaches_into_another_objects_private_state(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    own = set(_own_names(tree)) | FOREIGN
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not re.fullmatch(r"_[^_].*", node.attr):
+            continue
+        owner = ast.unparse(node.value)
+        if owner.startswith("torch.ops") or owner in ("self", "cls", "super()"):
+            continue
+        assert node.attr in own, f"{path.name}:{node.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("name", ["NRSClassifier", "NRSRegressor", "NRSRanker"])
+def test_no_method_is_defined_in_more_than_two_classes(name):
+    found = {}
+    for kind in getattr(nrs, name).__mro__:
+        if kind.__module__.startswith("nrs"):
+            for method, value in vars(kind).items():
+                # Constructors are made of the fields.
+                if callable(getattr(value, "__func__", value)) and method != "__init__":
+                    found.setdefault(method, []).append(kind.__name__)
+    assert not {method: kinds for method, kinds in found.items() if len(kinds) > 2}
+
+
+def test_a_fit_is_a_short_walk(tmp_path):
+    from benchmarks.hops import fits, trace
+
+    walks = []
+    for name in ("fit of a frame", "fit of nrs.Table"):
+        run, root = fits(tmp_path)[name]
+        functions, hops = trace(run, root)
+        walks.append((len({code.co_filename for code in functions}), len(hops)))
+    (files, hops), (files_of_stream, _) = walks
+    assert files <= MAX_FILES
+    assert hops <= MAX_HOPS
+    assert files_of_stream <= files + 10
+
+
+def test_types_say_what_comes():
+    source = "\n".join(path.read_text() for path in (SOURCE / "tabular").rglob("*.py"))
+    assert len(re.findall(r"\bAny\b", source)) <= MAX_ANY
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.name)

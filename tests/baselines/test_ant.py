@@ -313,7 +313,7 @@ class TestEstimators:
                             ("validation_fraction", 1.0)]:  # fmt: skip
             with pytest.raises(ValueError, match=name):
                 resolve("default", {name: value}, rows=100)
-        with pytest.raises(ValueError, match="preset='fast'"):
+        with pytest.raises(ValueError, match="got 'fast'"):
             resolve("fast", {}, rows=100)
 
     def test_presets(self):

@@ -163,8 +163,8 @@ def test_the_name_of_the_output_decides_its_format(place, tmp_path, monkeypatch)
         assert len(pd.read_json(tmp_path / name)["top"][0]) == 2
     for arguments, message in (
         (["-o", "out.xlsx"], "must end with .csv"),
-        (["--keep", "id"], "must stand with a model of tables"),
-        (["--interval", "0.9"], "must stand with a model of tables"),
+        (["--keep", "id"], "need a model of tables"),
+        (["--interval", "0.9"], "need a model of tables"),
     ):
         drawn.clear()
         done = CliRunner().invoke(app, [*start, *arguments])

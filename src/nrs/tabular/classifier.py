@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -14,6 +14,9 @@ from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
 from nrs.tabular.targets import labels_as_array, weights_of_labels
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import ArrayLike, TableLike
 
 
 @parameters
@@ -30,7 +33,13 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         except AttributeError:
             raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Take one pass over more rows, keeping what was learned.
 
         The first call learns the encoding of the columns, later ones use it; so the first rows
@@ -46,7 +55,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         known = None if classes is None else _all_classes(classes)
         return self._partial_fit(X, y, sample_weight, known)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """Predict the labels: (n_rows,), or a 0/1 array (n_rows, n_labels) for multi-label.
 
         Parameters
@@ -56,7 +65,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         check_is_fitted(self)
         return self.target_.labels(self.outputs(X))
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """Predict probabilities: (n_rows, n_classes).
 
         Parameters
@@ -66,11 +75,11 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         check_is_fitted(self)
         return self.target_.answer(self.outputs(X))
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
         """Predict logarithms of the probabilities."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: TableLike) -> np.ndarray:
         """The network's outputs; for two classes the log-odds of the second, (n_rows,).
 
         Parameters
@@ -85,7 +94,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _check_labels(self, y: Any) -> np.ndarray:
+    def _check_labels(self, y: ArrayLike) -> np.ndarray:
         y = y if hasattr(y, "toarray") else _checked_cells(y, "y")
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind == "multilabel-indicator":
@@ -217,7 +226,7 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
     True
     """
 
-    def predict_entropy(self, X: Any) -> np.ndarray:
+    def predict_entropy(self, X: TableLike) -> np.ndarray:
         """Uncertainty of the forest about each row: the entropy of its probabilities, (n_rows,).
 
         Between 0 (sure) and 1 (all classes equally likely); of labels that may hold at once the
@@ -230,7 +239,7 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         return self.target_.entropy(self.predict_proba(X))
 
 
-def _all_classes(classes: Any) -> np.ndarray:
+def _all_classes(classes: ArrayLike) -> np.ndarray:
     """The labels that a user lists, in any collection."""
     ordered = list(classes) if isinstance(classes, (set, frozenset)) else classes
     found = labels_as_array(ordered)
@@ -239,7 +248,7 @@ def _all_classes(classes: Any) -> np.ndarray:
     return _checked_cells(found, "classes")
 
 
-def _checked_cells(given: Any, name: str) -> np.ndarray:
+def _checked_cells(given: ArrayLike | None, name: str) -> np.ndarray:
     """Labels as an array; refuses those that are missing, or have no order among each other."""
     labels = labels_as_array(given)
     if missing_cells(labels).any():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -36,6 +36,8 @@ from nrs.training.settings import build_optimizer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from nrs.tabular.types import ArrayLike, Features, TableLike
 
 # Other numbers of rows take other kernels, which round differently: rows are padded to a multiple
 # of this, so that a row's prediction does not depend on the rows next to it.
@@ -70,11 +72,11 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        eval_set: Any = None,
-        groups: Any = None,
+        X: TableLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        eval_set: Sequence[Any] | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit to a table.
 
@@ -133,7 +135,11 @@ class TableEstimator(TrainParameters, BaseEstimator):
         return reader
 
     def read_source(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> MemorySource | TableSource:
         """Read and check what a fit learns from."""
         classes = getattr(self, "class_weight", None)
@@ -146,7 +152,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         weights = self._row_weights(sample_weight, labels)
         return MemorySource(table, labels, weights, groups, classes=self._is_classifier)
 
-    def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Table, np.ndarray]:
+    def _read(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Table, np.ndarray]:
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -158,12 +164,16 @@ class TableEstimator(TrainParameters, BaseEstimator):
             raise ValueError("at least two rows are needed to fit or to measure; got n_samples=1")
         return table, labels
 
-    def read_table(self, X: Any) -> Table:
+    def read_table(self, X: TableLike) -> Table:
         """Read a table in memory, checking its columns against those of the fit."""
         return read_table_for(self, X, reset=False)
 
     def read_held_out(
-        self, eval_set: Any, encoder: TableEncoder, target: Target, device: torch.device
+        self,
+        eval_set: Sequence[Any] | None,
+        encoder: TableEncoder,
+        target: Target,
+        device: torch.device,
     ) -> Rows:
         """Encode the rows that decide when to stop."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
@@ -173,7 +183,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         table, labels = self._read(*eval_set, reset=False)
         return Rows(encoder.transform(table), target.encode(labels), device=device)
 
-    def _row_weights(self, given: Any, labels: np.ndarray) -> np.ndarray | None:
+    def _row_weights(self, given: ArrayLike | None, labels: np.ndarray) -> np.ndarray | None:
         """Class and sample weights of rows in memory, of mean one."""
         weights = self._class_weights(labels)
         if given is not None:
@@ -186,7 +196,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     # What the subclasses decide.
 
-    def _check_labels(self, y: Any) -> np.ndarray:
+    def _check_labels(self, y: ArrayLike) -> np.ndarray:
         raise NotImplementedError
 
     def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
@@ -249,7 +259,13 @@ class TableEstimator(TrainParameters, BaseEstimator):
         """Fitted attributes of a subclass, taken from the copy that read the table."""
         return {}
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+    def _partial_fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        classes: np.ndarray | None = None,
+    ) -> Self:
         """Take one pass over more rows, on a copy that is then adopted."""
         first = not hasattr(self, "network_")
         with Run.of(self) as run:
@@ -385,7 +401,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     # Prediction.
 
-    def outputs(self, X: Any, *, members: bool = False) -> Tensor:
+    def outputs(self, X: TableLike, *, members: bool = False) -> Tensor:
         """Network outputs for every row of a raw table: (n_rows, n_outputs).
 
         Parameters
@@ -411,7 +427,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             with table.naming(chunk):
                 yield ArrowTable.from_batches([chunk.batch])
 
-    def forward(self, features: Any, *, members: bool = False) -> Tensor:
+    def forward(self, features: Features, *, members: bool = False) -> Tensor:
         """Network outputs for every row of encoded features; as :meth:`outputs`."""
         predictor: Any = self.predictor_
         if members and not hasattr(predictor, "each"):
@@ -419,7 +435,6 @@ class TableEstimator(TrainParameters, BaseEstimator):
                 f"preset={self.preset!r} is a single network without members. Use preset='default'."
             )
         device = next(self.network_.parameters()).device
-        sparse = not isinstance(features, np.ndarray)
         n_rows = features.shape[0]
         width = self.target_.n_outputs
         shape = (predictor.n_members, n_rows, width) if members else (n_rows, width)
@@ -428,7 +443,8 @@ class TableEstimator(TrainParameters, BaseEstimator):
         with threads(self.n_jobs), torch.inference_mode():
             for start in range(0, n_rows, step):
                 part = features[start : start + step]
-                x = torch.from_numpy(part.toarray() if sparse else part).to(device)
+                dense = part if isinstance(part, np.ndarray) else part.toarray()
+                x = torch.from_numpy(dense).to(device)
                 padded = functional.pad(x, (0, 0, 0, -len(x) % PREDICT_ROWS))
                 scores = predictor.each(padded) if members else predictor(padded)
                 found[..., start : start + step, :] = scores[..., : len(x), :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -15,17 +15,22 @@ from nrs.tabular.forest.folds import MIN_ROWS
 from nrs.tabular.parameters import CheckpointParameters, parameters
 from nrs.tabular.targets import labels_as_array, refuse_dates
 
+if TYPE_CHECKING:
+    from nrs.tabular.types import ArrayLike, TableLike
+
 
 @parameters
 class TableRegressor(RegressorMixin, TableEstimator):
     """Common base of :class:`NRSRegressor` and of the networks it is compared with."""
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """Predict the targets: (n_rows,), or (n_rows, n_outputs) if `y` had two dimensions."""
         check_is_fitted(self)
         return self.target_.answer(self.outputs(X))
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Take one pass over more rows, keeping what was learned.
 
         The first call learns the encoding of the columns and the scale of the targets, later ones
@@ -38,7 +43,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def _check_labels(self, y: Any) -> np.ndarray:
+    def _check_labels(self, y: ArrayLike) -> np.ndarray:
         y = labels_as_array(y)
         refuse_dates(y)
         if y.dtype.kind == "c":
@@ -73,7 +78,7 @@ class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
     (442,)
     """
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: TableLike, return_std: bool = False) -> Any:
         """Predict the targets: (n_rows,), or (n_rows, n_outputs) if `y` had two dimensions.
 
         Parameters
@@ -94,7 +99,7 @@ class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
         variance = np.average(np.square((members - joint) / unit), axis=0, weights=weights)
         return joint, np.sqrt(variance) * unit
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, X: TableLike, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a probability of about `level`.
 
         Their width is that of the out-of-bag errors (cross-conformal prediction), so they cover

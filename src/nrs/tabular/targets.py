@@ -23,6 +23,7 @@ from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS, NUMBER_METRICS, Me
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
+    from nrs.tabular.types import ArrayLike, ClassWeights
 
 # Name, value, dtype and row shape of a result of an ONNX file.
 Result = tuple[str, str, Any, tuple[int, ...]]
@@ -695,7 +696,7 @@ def conformal_quantiles(errors: np.ndarray, weights: np.ndarray, levels: np.ndar
     return errors[counted][order][np.clip(place, 0, len(weight) - 1)]
 
 
-def labels_as_array(y: Any) -> np.ndarray:
+def labels_as_array(y: ArrayLike) -> np.ndarray:
     """Labels of a list, an array, a pandas or polars series or frame, or a pyarrow array."""
     if hasattr(y, "to_numpy") and not type(y).__module__.startswith("pyarrow"):
         y = y.to_numpy()
@@ -754,7 +755,7 @@ def check_labelled(n_rows: int, target: str, source: str) -> None:
         )
 
 
-def weights_of_labels(class_weight: Any, labels: np.ndarray) -> np.ndarray:
+def weights_of_labels(class_weight: ClassWeights, labels: np.ndarray) -> np.ndarray:
     """The weight of each label by its class, as scikit-learn understands ``class_weight``.
 
     Raises

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nrs.tabular.explain import Trees
     from nrs.tabular.export import TableModule
     from nrs.tabular.predict_file import TableModel
+    from nrs.tabular.types import TableLike
 
 
 @parameters
@@ -34,7 +35,7 @@ class MemberEstimator(LayerParameters, HeadParameters, TableEstimator):
 class ForestEstimator(WorkerParameters, MemberEstimator):
     """Members, trees, a PyTorch module and an ONNX file of a fitted estimator."""
 
-    def member_outputs(self, X: Any) -> np.ndarray:
+    def member_outputs(self, X: TableLike) -> np.ndarray:
         """What each member predicts.
 
         Parameters

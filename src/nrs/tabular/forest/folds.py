@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from nrs.tabular.encode.columns import missing_cells
 from nrs.tabular.recipe import MAX_FOLDS
 from nrs.tabular.rows.sample import hashed
 from nrs.tabular.targets import labels_as_array
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import ArrayLike
 
 # Of fewer rows none can be spared.
 MIN_ROWS = 4
@@ -94,7 +97,7 @@ def count_folds(n_rows: int) -> int:
     return max(1, min(MAX_FOLDS, n_rows // 2)) if n_rows >= MIN_ROWS else 1
 
 
-def read_groups(groups: Sequence[object] | np.ndarray, n_rows: int) -> np.ndarray:
+def read_groups(groups: ArrayLike, n_rows: int) -> np.ndarray:
     """The number of each row's group, (n,), from 0 in the order of the groups' names.
 
     Raises

@@ -28,6 +28,7 @@ from nrs._util.launch import end, end_with_parent, launch
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.worker_task import read_task, write_task
+from nrs.tabular.model import ForestModel
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.run import Run, threads
@@ -97,8 +98,6 @@ def main() -> None:
         rows, held_out, encoder, target, recipe, folds, run = read_task(folder)
         (folder / f"ready-{rank}").touch()
         with _group(folder, rank, size, rows.device) as group, threads(run.n_jobs):
-            from nrs.tabular.model import ForestModel
-
             run = replace(run, group=group)
             ForestModel.fit(rows, held_out, encoder, target, recipe, folds, run)
     except Exception as error:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from nrs.tabular.encode.table import Table
     from nrs.tabular.recipe import Recipe
+    from nrs.tabular.types import ArrayLike, Categorical
 
 Batch = tuple[Tensor, Tensor, Tensor | None]
 
@@ -264,7 +265,7 @@ class MemorySource:
         table: Table,
         labels: np.ndarray,
         weights: np.ndarray | None = None,
-        groups: Sequence[object] | np.ndarray | None = None,
+        groups: ArrayLike | None = None,
         *,
         classes: bool = False,
     ) -> None:
@@ -323,7 +324,7 @@ class MemorySource:
         training, held_out = next(splitter.split(np.empty((self.n_rows, 0)), strata))
         self.training, self.held_out = np.sort(training), np.sort(held_out)
 
-    def encoder(self, categorical_features: Any, scale: str) -> TableEncoder:
+    def encoder(self, categorical_features: Categorical, scale: str) -> TableEncoder:
         """Learn the encoding from the training rows."""
         encoder = TableEncoder(categorical_features, scale=scale)  # type: ignore[arg-type]
         return encoder.fit(self.table, self.training)

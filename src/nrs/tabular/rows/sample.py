@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrs.datasets.large_table import plain_type
+
+if TYPE_CHECKING:
+    import pyarrow
+
 
 # Rows kept for bins, scores and importances: more measure no better.
 SAMPLE_ROWS = 20_000
@@ -87,7 +91,7 @@ class RowSample:
         self.kept: Any = None
         self._limit = np.uint64(2**64 - 1)
 
-    def add(self, batch: Any, places: np.ndarray) -> None:
+    def add(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> None:
         """Offer rows: a record batch, and where each of its rows is."""
         import pyarrow
 

@@ -34,7 +34,10 @@ from nrs.tabular.targets import (
 from nrs.training.processes import Processes, present
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from nrs.tabular.recipe import Recipe
+    from nrs.tabular.types import ArrayLike, Categorical, ClassWeights
 
 logger = logging.getLogger("nrs.tabular")
 # Different values of a target beyond which it is not one of classes.
@@ -164,7 +167,7 @@ class RowEncoder:
         self.source, self.encoder, self.target, self.folds = source, encoder, target, folds
         self.class_weights, self.scale = source.weighting(target)
 
-    def __call__(self, batch: Any, places: np.ndarray) -> Block:
+    def __call__(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> Block:
         source = self.source
         x = self.encoder.transform(batch.select(source.names))
         y = self.target.encode_column(read_table(batch.select([source.target])))
@@ -202,10 +205,10 @@ class TableSource:
     def __init__(
         self,
         table: Table,
-        categorical_features: Any = None,
+        categorical_features: Categorical = None,
         weight: str | np.ndarray | None = None,
         groups: str | np.ndarray | None = None,
-        class_weight: Any = None,
+        class_weight: ClassWeights = None,
     ) -> None:
         self.table, self.weight, self.groups = table, weight, groups
         self.class_weight = class_weight
@@ -236,11 +239,11 @@ class TableSource:
     def of(
         cls,
         X: Table | TableSource,
-        categorical_features: Any = None,
-        y: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        class_weight: Any = None,
+        categorical_features: Categorical = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        class_weight: ClassWeights = None,
     ) -> TableSource:
         """Count a table by all processes present, each reading its share.
 
@@ -272,7 +275,8 @@ class TableSource:
             logger.warning(
                 "left out %d rows without a value of %r", source.unlabelled, source.target
             )
-        check_labelled(source.n_rows, source.target, str(X.parts[0].path))
+        named = X.parts[0].path if X.source is None else X.source
+        check_labelled(source.n_rows, source.target, str(named))
         return source
 
     @property
@@ -337,7 +341,7 @@ class TableSource:
         np.savez(content, allow_pickle=False, **arrays)
         return content.getvalue()
 
-    def weights_of(self, batch: Any, places: np.ndarray) -> np.ndarray:
+    def weights_of(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> np.ndarray:
         """The sample weight of each row of a record batch; 1 without weights."""
         if self.weight is None:
             return np.ones(len(places))
@@ -346,7 +350,7 @@ class TableSource:
         weights = read_table(batch.select([self.weight])).column(0, "number").values
         return _checked_weights(weights.astype(np.float64))
 
-    def groups_of(self, batch: Any, places: np.ndarray) -> np.ndarray | None:
+    def groups_of(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> np.ndarray | None:
         """A number for the group of each row of a record batch, the same wherever it is read."""
         if self.groups is None:
             return None
@@ -378,7 +382,7 @@ class TableSource:
         keys = self.keys if len(self.keys) <= MAX_LABELS else None
         return Folds(min(n_folds, len(self.keys)), seed, keys=keys)
 
-    def encoder(self, categorical_features: Any, scale: str) -> TableEncoder:
+    def encoder(self, categorical_features: Categorical, scale: str) -> TableEncoder:
         """The encoder that a fit in memory to the same rows would have made."""
         encoder = TableEncoder(categorical_features, scale=scale)  # type: ignore[arg-type]
         return encoder.fit_statistics(self.statistics)
