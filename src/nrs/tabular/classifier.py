@@ -13,7 +13,7 @@ from nrs.tabular.encode.columns import missing_cells
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
-from nrs.tabular.targets import labels_as_array, weights_of_labels
+from nrs.tabular.targets import labels_as_array
 
 if TYPE_CHECKING:
     from nrs.tabular.types import ArrayLike, TableLike
@@ -108,11 +108,6 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return y
-
-    def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
-        if self.class_weight is None:
-            return None
-        return weights_of_labels(self.class_weight, labels)
 
 
 @parameters

@@ -30,7 +30,7 @@ from nrs.tabular.recipe import Recipe, resolve
 from nrs.tabular.rows.memory import MemorySource, Rows, forward_rows
 from nrs.tabular.rows.table import TableSource
 from nrs.tabular.run import Run, draw_seed, threads
-from nrs.tabular.targets import Target, target_from_state
+from nrs.tabular.targets import Target, target_from_state, weights_of_labels
 from nrs.training import History, ModelFileError, read_model, write_model
 from nrs.training.settings import build_optimizer
 
@@ -185,7 +185,8 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     def _row_weights(self, given: ArrayLike | None, labels: np.ndarray) -> np.ndarray | None:
         """Class and sample weights of rows in memory, of mean one."""
-        weights = self._class_weights(labels)
+        of_classes = getattr(self, "class_weight", None)
+        weights = None if of_classes is None else weights_of_labels(of_classes, labels)
         if given is not None:
             n_rows = np.empty((len(labels), 1))
             checked = _check_sample_weight(
@@ -198,9 +199,6 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     def _check_labels(self, y: ArrayLike) -> np.ndarray:
         raise NotImplementedError
-
-    def _class_weights(self, labels: np.ndarray) -> np.ndarray | None:
-        return None
 
     def make_target(self, source: MemorySource | TableSource) -> Target:
         """What is predicted, learned from the labels."""

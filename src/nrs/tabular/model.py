@@ -251,7 +251,7 @@ class ForestModel(SingleModel):
             and may_be_levels(rows, recipe, folds.n_folds, run.time_limit)
             and levels_are_better(rows, encoder, target, recipe, folds, run)
         )
-        if group.of_writer(codes) if group.size > 1 else codes:
+        if group.of_writer(codes):
             recipe = reading_levels(recipe)
         network = grow_forest(rows, encoder, target, recipe, folds, run.seed)
         return cls(network.to(rows.device), target, recipe, folds)

@@ -70,10 +70,10 @@ class Run:
         limit = estimator.time_limit
         if limit is not None and not (is_number(limit) and limit > 0):
             raise ValueError(f"time_limit must be a number of seconds above 0; got {limit!r}")
-        group, seed = present(), draw_seed(estimator.random_state)
+        group = present()
         with threads(estimator.n_jobs):
             yield cls(
-                seed=group.of_writer(seed) if group.size > 1 else seed,
+                seed=group.of_writer(draw_seed(estimator.random_state)),
                 device=pick_device(estimator.device, group),
                 begin=begin,
                 n_jobs=estimator.n_jobs,
