@@ -117,12 +117,12 @@ class TableEstimator(TrainParameters, BaseEstimator):
             if eval_set is not None:
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
             check_division(recipe, run)
-            started: Any = nullcontext()
+            started: Any = nullcontext(run)
             if run.n_workers > 1 and run.group.size == 1:
                 started = workers(rows, held_out, encoder, target, recipe, folds, run)
             with started as shared:
                 model = reader.model_type(recipe)
-                learned = model.fit(rows, held_out, encoder, target, recipe, folds, shared or run)
+                learned = model.fit(rows, held_out, encoder, target, recipe, folds, shared)
             self._adopt(learned, reader, rows)
         return self
 
