@@ -58,7 +58,7 @@ class Recipe:
     columns: int = 0
     bins: int = 0
     # The views that members are divided among: how numbers are read, and how many times `columns`
-    # a subspace takes. How loud the least relevant column is read.
+    # a subspace takes. The scale of the least relevant column.
     views: Views = ()
     least_gain: float = 1.0
     # A number of at most so many values may be read as a category; 0 for never.
@@ -102,13 +102,13 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int, features: int) ->
     (256, 256)
     """
     if preset not in PRESETS:
-        raise ValueError(f"preset must be one of {PRESETS}, however: preset={preset!r}")
+        raise ValueError(f"preset must be one of {PRESETS}; got {preset!r}")
     given = given_of(chosen)
     if preset in FORESTS and is_single(given):
         if preset != "default":
             raise ValueError(
-                f"preset={preset!r} is a forest, which has no n_mul=0, n_per or layout; leave "
-                "them out, or use preset='single' or preset='paper'"
+                f"preset={preset!r} is a forest, which has no n_mul=0, n_per or layout. Leave "
+                "them out, or use preset='single' or preset='paper'."
             )
         preset = "single"
     if preset in FORESTS:
@@ -212,7 +212,7 @@ def _forest_choices(given: dict[str, Any], features: int) -> None:
     n_mul, n_h = given.pop("n_mul", None), given.pop("n_h", None)
     for name, value in (("n_mul", n_mul), ("n_h", n_h)):
         if value is not None and (not _is_integer(value) or value < 1):
-            raise ValueError(f"{name} must be an integer of at least 1, however: {value!r}")
+            raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
     if n_mul is not None:
         given["subspaces"] = n_mul * features
     if n_h is not None:
@@ -251,8 +251,8 @@ def _widths(hidden: Any) -> tuple[int, ...]:
     for width in widths:
         if not _is_integer(width) or width < 1:
             raise ValueError(
-                "hidden must be a width or a sequence of widths of at least 1, however: "
-                f"hidden={hidden!r}"
+                "hidden must be a size or a sequence of sizes of at least 1; got "
+                f"{hidden!r}"
             )
     return tuple(int(width) for width in widths)
 
@@ -264,17 +264,17 @@ def _check(recipe: Recipe) -> None:
     for name, least in at_least.items():
         value = getattr(recipe, name)
         if value is not None and (not _is_integer(value) or value < least):
-            raise ValueError(f"{name} must be an integer of at least {least}, however: {value!r}")
+            raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}")
     for name in ("dropout", "input_dropout", "validation_fraction"):
         value = getattr(recipe, name)
         if not is_number(value) or not 0 <= value < 1:
-            raise ValueError(f"{name} must be at least 0 and below 1, however: {name}={value!r}")
+            raise ValueError(f"{name} must be at least 0 and below 1; got {value!r}")
     for name, range_ in (("lr", "positive and finite"), ("weight_decay", "at least 0 and finite")):
         value = getattr(recipe, name)
         if not is_number(value):
-            raise ValueError(f"{name} must be {range_}, however: {name}={value!r}")
+            raise ValueError(f"{name} must be {range_}; got {value!r}")
     if recipe.scale not in ("standard", "none"):
-        raise ValueError(f"scale must be 'standard' or 'none', however: scale={recipe.scale!r}")
+        raise ValueError(f"scale must be 'standard' or 'none'; got {recipe.scale!r}")
 
 
 def is_number(value: Any) -> bool:

@@ -84,8 +84,8 @@ class StreamedBatches:
         self.rank, self.size = shard
         if len(table.groups) < self.size:
             raise ValueError(
-                f"every process must have a row group, however: {len(table.groups)} row groups "
-                f"for {self.size} processes; write smaller row groups, or start fewer"
+                f"every process needs a row group; got {len(table.groups)} row groups for "
+                f"{self.size} processes. Write smaller row groups, or start fewer processes."
             )
         self.table, self.encode, self.n_rows, self.width = table, encode, n_rows, width
         self.batch_size = max(1, min(batch_size, n_rows) // self.size)
@@ -159,7 +159,7 @@ class StreamedBatches:
             if left:
                 raise ValueError(
                     f"the table must have {self.n_rows:,} rows with a target, as when it was "
-                    f"surveyed, however: {left:,} are missing; start again"
+                    f"counted; {left:,} are missing. Start again."
                 )
 
     def _shuffled(self, seed: np.random.SeedSequence) -> Iterator[Block]:
