@@ -208,7 +208,7 @@ def test_metrics(metric, iris):
 def test_unknown_metric_preset_and_values(iris):
     with pytest.raises(ValueError, match=r"metric must be .*got 'recall at 5'"):
         NRSClassifier(metric="recall at 5", **QUICK).fit(*iris)
-    with pytest.raises(ValueError, match="preset='great'"):
+    with pytest.raises(ValueError, match="got 'great'"):
         NRSClassifier(preset="great", **QUICK).fit(*iris)
     with pytest.raises(ValueError, match="preset='fast' is a forest"):
         NRSClassifier(preset="fast", n_per=2, **QUICK).fit(*iris)

@@ -232,7 +232,8 @@ class ForestModel(SingleModel):
 
     def use_folds(self, folds: Folds) -> None:
         """Train with other folds from now on."""
-        self.folds, self.sees = folds, folds.sees(self.network.n_members)
+        device = self.network.index.device
+        self.folds, self.sees = folds, folds.sees(self.network.n_members).to(device)
 
     @classmethod
     def grow(

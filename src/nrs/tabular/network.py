@@ -27,6 +27,7 @@ class TableNetwork(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> network = TableNetwork(16, 26, n_mul=100, hidden=(256, 256), seed=0)
     >>> network(torch.randn(8, 16)).shape
     torch.Size([8, 26])

@@ -684,7 +684,7 @@ def conformal_quantiles(errors: np.ndarray, weights: np.ndarray, levels: np.ndar
     --------
     >>> conformal_quantiles(np.arange(9.0), np.ones(9), np.array([0.0, 0.5, 0.9])).tolist()
     [0.0, 4.0, 8.0]
-    >>> conformal_quantiles(np.array([1.0, 2.0]), np.array([1.0, 3.0]), np.array([0.2])).tolist()
+    >>> conformal_quantiles(np.array([1.0, 2.0]), np.array([1.0, 3.0]), np.array([0.1])).tolist()
     [1.0]
     """
     counted = weights > 0
