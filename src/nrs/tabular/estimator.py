@@ -37,7 +37,7 @@ from nrs.training.settings import build_optimizer
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nrs.tabular.types import ArrayLike, Features, TableLike
+    from nrs.tabular.types import ArrayLike, Features, Json, TableLike
 
 # Other numbers of rows take other kernels, which round differently: rows are padded to a multiple
 # of this, so that a row's prediction does not depend on the rows next to it.
@@ -61,7 +61,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         n_workers: int
         divide: str
         precision: str
-        about_: dict[str, Any] | None
+        about_: Json | None
     else:
         time_limit = checkpoint = None
         n_workers, divide, precision = 1, "auto", "float32"
@@ -204,7 +204,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         """What is predicted, learned from the labels."""
         return source.classification() if self._is_classifier else source.regression()
 
-    def _chosen(self) -> dict[str, Any]:
+    def _chosen(self) -> Json:
         """The user's settings, by the names of the recipe; None means the preset's."""
         known = {field.name for field in fields(Recipe)}
         return {name: getattr(self, name) for name in self._get_param_names() if name in known}
@@ -229,7 +229,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
     def _adopt(self, learned: Learned, reader: BaseEstimator, rows: Rows | None = None) -> None:
         """Become the estimator that has learned this, in one step."""
         model, recipe = learned.model, learned.model.recipe
-        fitted: dict[str, Any] = {
+        fitted: Json = {
             "model_": model,
             "network_": model.network,
             "predictor_": learned.predictor,
@@ -253,7 +253,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         kept = {name: value for name, value in vars(self).items() if not _is_fitted(name)}
         self.__dict__ = kept | fitted
 
-    def _own_state(self, reader: Any) -> dict[str, Any]:
+    def _own_state(self, reader: Any) -> Json:
         """Fitted attributes of a subclass, taken from the copy that read the table."""
         return {}
 
@@ -343,7 +343,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         }
         write_model(path, self.network_.state_dict(), header, kind=self._file_kind)
 
-    def _own_header(self) -> dict[str, Any]:
+    def _own_header(self) -> Json:
         """What a subclass adds to the header of its model file, as JSON values."""
         return {}
 
@@ -394,7 +394,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         """Read what :meth:`_own_header` wrote."""
 
     @staticmethod
-    def _target_from_state(state: dict[str, Any]) -> Target:
+    def _target_from_state(state: Json) -> Target:
         return target_from_state(state)
 
     # Prediction.

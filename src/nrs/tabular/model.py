@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -32,6 +32,9 @@ from nrs.tabular.run import Run
 from nrs.tabular.targets import OutOfBag, Target
 from nrs.training import History, TrainSettings
 from nrs.training.processes import ALONE, Processes
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import Json
 
 Evaluate = Callable[[Any], dict[str, float]]
 # Times that out-of-bag rows are scored during a fit.
@@ -122,12 +125,12 @@ class SingleModel:
 
     @classmethod
     def from_header(
-        cls, header: dict[str, Any], encoder: TableEncoder, target: Target, recipe: Recipe
+        cls, header: Json, encoder: TableEncoder, target: Target, recipe: Recipe
     ) -> Self:
         """Make the model of a file, whose tensors are then put into its network."""
         return cls(cls.make_network(encoder, target, recipe, 0), target, recipe)
 
-    def header(self) -> dict[str, Any]:
+    def header(self) -> Json:
         """What a model file must say of the network's shape, as JSON values."""
         return {}
 
@@ -259,11 +262,11 @@ class ForestModel(SingleModel):
 
     @classmethod
     def from_header(
-        cls, header: dict[str, Any], encoder: TableEncoder, target: Target, recipe: Recipe
+        cls, header: Json, encoder: TableEncoder, target: Target, recipe: Recipe
     ) -> Self:
         return cls(blank_forest(header["forest"], target, recipe), target, recipe)
 
-    def header(self) -> dict[str, Any]:
+    def header(self) -> Json:
         bins = self.network.bins
         shape = {
             "in_features": self.network.n_inputs - bins.n_bins - 1,

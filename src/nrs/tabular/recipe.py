@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,9 @@ TWO_VIEWS: Views = (("plain", 1.0), ("binned", 1.0))
 SIX_VIEWS: Views = tuple(
     (name, times) for name in ("plain", "binned") for times in (1.0, 1 / 3, 3.0)
 )
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import Json
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Recipe:
     # A number of at most so many values may be read as a category; 0 for never.
     levels: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """All fields as JSON values, but a callable metric by its name."""
         values = asdict(self)
         values["hidden"] = list(self.hidden)
@@ -123,7 +126,7 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int, features: int) ->
     return recipe
 
 
-def given_of(chosen: Mapping[str, Any]) -> dict[str, Any]:
+def given_of(chosen: Mapping[str, Any]) -> Json:
     """What the user chose, without what is None; NumPy's numbers as Python's, which files take.
 
     Examples
@@ -207,7 +210,7 @@ def is_single(given: Mapping[str, Any]) -> bool:
     return given.get("n_mul") == 0 or "n_per" in given or "layout" in given
 
 
-def _forest_choices(given: dict[str, Any], features: int) -> None:
+def _forest_choices(given: Json, features: int) -> None:
     """Turn the paper's names for the size of a layer into those of a forest."""
     n_mul, n_h = given.pop("n_mul", None), given.pop("n_h", None)
     for name, value in (("n_mul", n_mul), ("n_h", n_h)):
@@ -251,8 +254,7 @@ def _widths(hidden: Any) -> tuple[int, ...]:
     for width in widths:
         if not _is_integer(width) or width < 1:
             raise ValueError(
-                "hidden must be a size or a sequence of sizes of at least 1; got "
-                f"{hidden!r}"
+                f"hidden must be a size or a sequence of sizes of at least 1; got {hidden!r}"
             )
     return tuple(int(width) for width in widths)
 

@@ -32,6 +32,7 @@ from nrs.training.processes import ALONE, Processes, find_device, present
 
 if TYPE_CHECKING:
     from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.types import Json
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Run:
             raise ValueError(
                 "checkpoint needs an integer random_state, so that a restarted fit is the same fit"
             )
-        identity: dict[str, Any] = {
+        identity: Json = {
             "data": rows.checksum(),
             "held_out": None if held_out is None else held_out.checksum(),
             # The writer may know a metric that could not be sent to the others.

@@ -23,7 +23,7 @@ from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS, NUMBER_METRICS, Me
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
-    from nrs.tabular.types import ArrayLike, ClassWeights
+    from nrs.tabular.types import ArrayLike, ClassWeights, Json
 
 # Name, value, dtype and row shape of a result of an ONNX file.
 Result = tuple[str, str, Any, tuple[int, ...]]
@@ -241,12 +241,12 @@ class Target:
         """Add the results of an ONNX file: name, value, dtype and row shape of each."""
         raise NotImplementedError
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Everything learned, as JSON values; read by :func:`target_from_state`."""
         raise NotImplementedError
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Target:
+    def from_state(cls, state: Json) -> Target:
         """Read what :meth:`state` wrote."""
         raise NotImplementedError
 
@@ -426,11 +426,11 @@ class ClassTarget(Target):
         shape = (self.n_outputs,)
         return [("label", label, classes.dtype, ()), ("probabilities", shares, np.float32, shape)]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         return {"kind": self.kind, "classes": _array_state(self.classes)}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> ClassTarget:
+    def from_state(cls, state: Json) -> ClassTarget:
         return cls(_array_from_state(state["classes"]))
 
 
@@ -509,11 +509,11 @@ class MultilabelTarget(Target):
         shape = (self.n_outputs,)
         return [("labels", labels, np.int64, shape), ("probabilities", shares, np.float32, shape)]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         return {"kind": self.kind, "n_labels": self.n_outputs}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> MultilabelTarget:
+    def from_state(cls, state: Json) -> MultilabelTarget:
         return cls(state["n_labels"])
 
 
@@ -627,7 +627,7 @@ class RegressionTarget(Target):
             return [("prediction", graph.reshape(numbers, -1), np.float64, ())]
         return [("prediction", numbers, np.float64, (self.n_outputs,))]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         return {
             "kind": self.kind,
             "mean": [value.hex() for value in self.mean.tolist()],
@@ -636,7 +636,7 @@ class RegressionTarget(Target):
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> RegressionTarget:
+    def from_state(cls, state: Json) -> RegressionTarget:
         mean, std = (np.array([float.fromhex(v) for v in state[key]]) for key in ("mean", "std"))
         return cls(mean, std, single=state["single"])
 
@@ -661,14 +661,14 @@ _TARGETS: dict[str, type[Target]] = {
 }
 
 
-def target_from_state(state: dict[str, Any]) -> Target:
+def target_from_state(state: Json) -> Target:
     """Read what a target's `state` wrote."""
     return _TARGETS[state["kind"]].from_state(state)
 
 
 def _onnx_labels(classes: np.ndarray) -> np.ndarray:
     """Labels as ONNX knows them: integers, floats, booleans or texts."""
-    known: dict[str, Any] = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}
+    known: Json = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}
     if classes.dtype.kind in known:
         return classes.astype(known[classes.dtype.kind])
     return np.array([str(label) for label in classes.tolist()], dtype=object)
@@ -795,7 +795,7 @@ def _shown(values: np.ndarray, most: int = 8) -> str:
     return f"[{shown}{', …' if len(values) > most else ''}]"
 
 
-def _array_state(values: np.ndarray) -> dict[str, Any]:
+def _array_state(values: np.ndarray) -> Json:
     if values.dtype.kind == "O":
         if not all(isinstance(value, (str, int, float, bool)) for value in values):
             raise ValueError(
@@ -809,7 +809,7 @@ def _array_state(values: np.ndarray) -> dict[str, Any]:
     return {"dtype": values.dtype.str, "values": values.tolist()}
 
 
-def _array_from_state(state: dict[str, Any]) -> np.ndarray:
+def _array_from_state(state: Json) -> np.ndarray:
     if state["dtype"] == "object":
         return np.array(state["values"], dtype=object)
     dtype = np.dtype(state["dtype"])

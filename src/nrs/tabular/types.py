@@ -35,3 +35,5 @@ Features: TypeAlias = Union[np.ndarray, "csr_matrix"]
 # Names, indices or a mask of columns that are categories whatever they hold.
 Categorical: TypeAlias = Sequence[Any] | np.ndarray | str | None
 ClassWeights: TypeAlias = Mapping[Any, float] | str | None
+# What JSON can hold: the state of what was learned.
+Json: TypeAlias = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from nrs.tabular.forest.profile import column_gains, find_bins
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import Target
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import Json
 
 # How members may read numbers: as they are, with their bins, or those of few values by levels.
 PLAIN, BINNED, LEVELS = READINGS = ("plain", "binned", "levels")
@@ -91,7 +94,7 @@ def _readings(
     return parts
 
 
-def blank_forest(shape: dict[str, Any], target: Target, recipe: Recipe) -> ForestNetwork:
+def blank_forest(shape: Json, target: Target, recipe: Recipe) -> ForestNetwork:
     """Make a forest of a saved shape, whose values a state dict will fill in."""
     index = torch.zeros(*shape["index"], dtype=torch.int64)
     bins = PiecewiseLinear.blank(shape["n_bins"], shape.get("n_levels", 0))

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from nrs.tabular.rows.memory import Rows
 from nrs.tabular.rows.table import LabelStatistics, RowEncoder, StreamedRows, TableSource
 from nrs.tabular.run import Run
 from nrs.tabular.targets import Target, target_from_state
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import Json
 
 Task = tuple[Rows, "Rows | None", TableEncoder, Target, Recipe, "Folds | None", Run]
 _SPARSE = ("data", "indices", "indptr")
@@ -53,7 +56,7 @@ def write_task(
     if callable(recipe.metric):
         # What the first process measures counts for all.
         settings["metric"] = "default"
-    facts: dict[str, Any] = {
+    facts: Json = {
         "run": {
             "seed": run.seed,
             "divide": run.divide,
@@ -99,10 +102,10 @@ def read_task(folder: Path) -> Task:
     return rows, held_out, encoder, target, recipe, folds, run
 
 
-def _write_rows(folder: Path, rows: Rows) -> dict[str, Any]:
+def _write_rows(folder: Path, rows: Rows) -> Json:
     """Write the arrays of rows, to be mapped into memory: processes share one copy."""
     folder.mkdir()
-    facts: dict[str, Any] = {}
+    facts: Json = {}
     arrays: dict[str, np.ndarray] = {}
     if isinstance(rows, StreamedRows):
         facts["table"], arrays = _table_facts(rows.encode.source, folder)
@@ -121,7 +124,7 @@ def _write_rows(folder: Path, rows: Rows) -> dict[str, Any]:
     return facts | {"arrays": list(arrays)}
 
 
-def _table_facts(source: TableSource, folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _table_facts(source: TableSource, folder: Path) -> tuple[Json, dict[str, np.ndarray]]:
     """Where a worker finds the files of a table, and what has been counted of them."""
     from pyarrow import parquet
 
@@ -140,7 +143,7 @@ def _table_facts(source: TableSource, folder: Path) -> tuple[dict[str, Any], dic
     arrays = {"places": source.sample.places}
     if source.keys is not None:
         arrays["keys"] = source.keys
-    named: dict[str, Any] = {}
+    named: Json = {}
     for name in ("weight", "groups"):
         value = getattr(source, name)
         if isinstance(value, np.ndarray):
@@ -160,7 +163,7 @@ def _table_facts(source: TableSource, folder: Path) -> tuple[dict[str, Any], dic
     return facts, arrays
 
 
-def _read_source(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableSource:
+def _read_source(facts: Json, arrays: dict[str, np.ndarray]) -> TableSource:
     from pyarrow import parquet
 
     table = Table(facts["files"], facts["target"], facts["columns"])
@@ -174,7 +177,7 @@ def _read_source(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableS
     return source
 
 
-def _read_arrays(folder: Path, facts: dict[str, Any]) -> dict[str, np.ndarray]:
+def _read_arrays(folder: Path, facts: Json) -> dict[str, np.ndarray]:
     # Copy-on-write: torch refuses memory that it may not write to, and nothing is written.
     return {
         name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
@@ -182,7 +185,7 @@ def _read_arrays(folder: Path, facts: dict[str, Any]) -> dict[str, np.ndarray]:
     }
 
 
-def _rows(arrays: dict[str, np.ndarray], facts: dict[str, Any], device: torch.device) -> Rows:
+def _rows(arrays: dict[str, np.ndarray], facts: Json, device: torch.device) -> Rows:
     features: Any = arrays.get("features")
     if features is None:
         parts = tuple(arrays[part] for part in _SPARSE)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from nrs.tabular.recipe import Recipe
-    from nrs.tabular.types import ArrayLike, Categorical, ClassWeights
+    from nrs.tabular.types import ArrayLike, Categorical, ClassWeights, Json
 
 logger = logging.getLogger("nrs.tabular")
 # Different values of a target beyond which it is not one of classes.
@@ -146,7 +146,7 @@ class StreamedRows(Rows):
         return self.stream
 
     @property
-    def facts(self) -> dict[str, Any]:  # type: ignore[override]
+    def facts(self) -> Json:  # type: ignore[override]
         """Which rows of the table the sample is, and how long training waited for data."""
         waited = {} if self.stream is None else {"data_wait_": self.stream.wait_share}
         return {"oob_rows_": self.places} | waited
