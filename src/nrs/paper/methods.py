@@ -62,13 +62,20 @@ class ExpansionModel(SingleModel):
         return copy.deepcopy(self.network).eval().requires_grad_(False)
 
 
+_MODELS = {
+    letter: type("ExpansionModel", (ExpansionModel,), {"scheme": letter}) for letter in "abc"
+} | {"d": ExpansionModel}
+
+
 class ExpansionClassifier(NRSClassifier):
     """NRS whose permutations are a fully connected layer (paper, Section "Ablation Study")."""
 
     scheme = "d"
 
     def model_type(self, recipe: Recipe) -> type[SingleModel]:
-        return type("ExpansionModel", (ExpansionModel,), {"scheme": self.scheme})
+        if recipe.members:
+            raise ValueError(f"the ablation has no forest; use preset='paper', not {self.preset!r}")
+        return _MODELS[self.scheme]
 
 
 def _scheme(letter: str) -> type[ExpansionClassifier]:

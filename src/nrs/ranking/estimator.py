@@ -152,7 +152,7 @@ class RankForestModel(ForestModel):
 
         scored, score = held_out, joint
         if held_out is None:
-            if self.folds.n_folds == 1:
+            if self.n_folds == 1:
                 return None
             scored, score, cells = rows, unseen, MAX_CELLS // self.recipe.members
         assert isinstance(scored, QueryRows)
@@ -162,7 +162,7 @@ class RankForestModel(ForestModel):
         return self._agreed(evaluator(metric, scored, self.target, score, cells), group)
 
     def finish(self, rows: Rows, run: Run) -> OutOfBag | None:
-        if self.folds.n_folds == 1:
+        if self.n_folds == 1:
             return None
         assert isinstance(rows, QueryRows)
         centre_members(self.network, rows)

@@ -140,7 +140,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         X, y, qid : as of :meth:`fit`.
         """
         first = not hasattr(self, "network_")
-        with Run.of(self) as run:
+        with Run.of(self, alone=True) as run:
             reader = self._reader() if first else self
             source = reader.read_source(X, y, None, qid, reset=first)
             if first:

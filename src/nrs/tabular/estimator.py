@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -114,9 +114,11 @@ class TableEstimator(TrainParameters, BaseEstimator):
             # The columns that the encoder made decide the width.
             recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
             rows, held_out = source.rows(encoder, target, folds, run.device)
+            reader.__dict__ |= rows.facts
             if eval_set is not None:
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
-            check_division(recipe, run)
+            if "n_workers" in self._get_param_names():
+                check_division(recipe, run)
             started: Any = nullcontext(run)
             if run.n_workers > 1 and run.group.size == 1:
                 started = workers(rows, held_out, encoder, target, recipe, folds, run)
@@ -149,8 +151,10 @@ class TableEstimator(TrainParameters, BaseEstimator):
             self.feature_names_in_ = np.array(source.names, dtype=object)
             return source
         table, labels = self._read(X, y, reset=True)
-        weights = self._row_weights(sample_weight, labels)
-        return MemorySource(table, labels, weights, groups, classes=self._is_classifier)
+        weights, counted = self._row_weights(sample_weight, labels)
+        return MemorySource(
+            table, labels, weights, groups, classes=self._is_classifier, score_weights=counted
+        )
 
     def _read(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Table, np.ndarray]:
         if y is None:
@@ -183,17 +187,28 @@ class TableEstimator(TrainParameters, BaseEstimator):
         table, labels = self._read(*eval_set, reset=False)
         return Rows(encoder.transform(table), target.encode(labels), device=device)
 
-    def _row_weights(self, given: ArrayLike | None, labels: np.ndarray) -> np.ndarray | None:
-        """Class and sample weights of rows in memory, of mean one."""
+    def _row_weights(
+        self, given: ArrayLike | None, labels: np.ndarray
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Weights of rows in memory, of mean one, and those that count in scores.
+
+        Class weights count in training only, but a row whose class weighs nothing does not count
+        at all.
+        """
+        weights = own = None
         of_classes = getattr(self, "class_weight", None)
-        weights = None if of_classes is None else weights_of_labels(of_classes, labels)
+        if of_classes is not None:
+            weights = weights_of_labels(of_classes, labels)
         if given is not None:
             n_rows = np.empty((len(labels), 1))
-            checked = _check_sample_weight(
-                given, n_rows, dtype=np.float64, ensure_non_negative=True
-            )
-            weights = checked if weights is None else weights * checked
-        return None if weights is None else (weights / weights.mean()).astype(np.float32)
+            own = _check_sample_weight(given, n_rows, dtype=np.float64, ensure_non_negative=True)
+            weights = own if weights is None else weights * own
+        if weights is None:
+            return None, None
+        if own is None and not weights.all():
+            own = np.ones(len(weights))
+        counted = None if own is None else (own * (weights > 0)).astype(np.float32)
+        return (weights / weights.mean()).astype(np.float32), counted
 
     # What the subclasses decide.
 
@@ -266,10 +281,10 @@ class TableEstimator(TrainParameters, BaseEstimator):
     ) -> Self:
         """Take one pass over more rows, on a copy that is then adopted."""
         first = not hasattr(self, "network_")
-        with Run.of(self) as run:
+        with Run.of(self, alone=True) as run:
             reader = self._reader() if first else self
             table, labels = reader._read(X, y, reset=first)
-            source = MemorySource(table, labels, self._row_weights(sample_weight, labels))
+            source = MemorySource(table, labels, self._row_weights(sample_weight, labels)[0])
             if first:
                 recipe = self.resolve(table.n_rows, table.n_columns)
                 encoder = source.encoder(self.categorical_features, recipe.scale)
@@ -293,12 +308,13 @@ class TableEstimator(TrainParameters, BaseEstimator):
         reader: Any,
         run: Run,
     ) -> None:
-        history, state = History([]), self._own_state(reader)
+        history = History([])
         if hasattr(self, "network_"):
             model, progress = copy.deepcopy((self.model_, self._progress))
             history = self.history_
         else:
             kind = self.model_type(recipe)
+            run = replace(run, seed=draw_seed(self.random_state))
             model, progress = kind.grow(rows, encoder, target, recipe, None, run), None
         if progress is None:
             progress = _Progress(model, draw_seed(self.random_state))
@@ -306,8 +322,8 @@ class TableEstimator(TrainParameters, BaseEstimator):
         importances = column_importances(model.network, rows, encoder)
         learned = Learned(target, encoder, model, model.folded(), history, importances)
         about = self.about_
-        self._adopt(learned, reader)
-        self.__dict__ |= {"_progress": progress, "about_": about} | state
+        self._adopt(learned, reader, rows)
+        self.__dict__ |= {"_progress": progress, "about_": about}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one safetensors file, atomically.

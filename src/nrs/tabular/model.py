@@ -217,8 +217,8 @@ class ForestModel(SingleModel):
 
     Attributes
     ----------
-    folds : Folds
-        Of the training rows; of a loaded model those of one fold.
+    n_folds : int
+        Of the training rows; 1 of a loaded model.
     sees : Tensor (members, folds)
         Which folds each member is trained on.
     """
@@ -236,7 +236,7 @@ class ForestModel(SingleModel):
     def use_folds(self, folds: Folds) -> None:
         """Train with other folds from now on."""
         device = self.network.index.device
-        self.folds, self.sees = folds, folds.sees(self.network.n_members).to(device)
+        self.n_folds, self.sees = folds.n_folds, folds.sees(self.network.n_members).to(device)
 
     @classmethod
     def grow(
@@ -306,7 +306,7 @@ class ForestModel(SingleModel):
     def evaluator(self, rows: Rows, held_out: Rows | None, group: Processes) -> Evaluate | None:
         if held_out is not None:
             return self._agreed(super().evaluator(rows, held_out, group), group)
-        if self.folds.n_folds == 1:
+        if self.n_folds == 1:
             return None
         metric = self.target.check_metric(self.recipe.metric)
         scored = rows.some(self._max_scored())
@@ -329,7 +329,7 @@ class ForestModel(SingleModel):
     def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
         group = run.group
         if group.size == 1:
-            if run.time_limit is not None and self.folds.n_folds > 1:
+            if run.time_limit is not None and self.n_folds > 1:
                 self.pace = Pace.measure(self.network, rows, self.sees, run.time_limit)
             yield self.network, ALONE
             return
@@ -357,14 +357,14 @@ class ForestModel(SingleModel):
         return self.pace.per_row * scored, self.pace.per_row * (len(rows) + responses)
 
     def finish(self, rows: Rows, run: Run) -> OutOfBag | None:
-        if self.folds.n_folds == 1:
+        if self.n_folds == 1:
             return None
         # Views whose members score all rows between them can be weighed against each other.
         views = len(self.recipe.views)
-        views = views if self.recipe.members // views >= self.folds.n_folds else 1
+        views = views if self.recipe.members // views >= self.n_folds else 1
         outputs = out_of_bag(self.folded(), rows, self.sees, views, run.group).cpu()
         truth, weights = rows.truth()
-        scored = self.target.finish(outputs, truth, weights)
+        scored = self.target.finish(outputs, truth, weights, rows.counted())
         each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
         self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))

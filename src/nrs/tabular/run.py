@@ -65,16 +65,22 @@ class Run:
 
     @classmethod
     @contextmanager
-    def of(cls, estimator: TableEstimator) -> Iterator[Run]:
-        """The run of an estimator's fit, which has its threads within the block."""
+    def of(cls, estimator: TableEstimator, *, alone: bool = False) -> Iterator[Run]:
+        """The run of an estimator's fit, which has its threads within the block.
+
+        Parameters
+        ----------
+        alone : bool
+            No other process takes part, and no seed is drawn.
+        """
         begin = time.monotonic()
         limit = estimator.time_limit
         if limit is not None and not (is_number(limit) and limit > 0):
             raise ValueError(f"time_limit must be a number of seconds above 0; got {limit!r}")
-        group = present()
+        group = ALONE if alone else present()
         with threads(estimator.n_jobs):
             yield cls(
-                seed=group.of_writer(draw_seed(estimator.random_state)),
+                seed=0 if alone else group.of_writer(draw_seed(estimator.random_state)),
                 device=pick_device(estimator.device, group),
                 begin=begin,
                 n_jobs=estimator.n_jobs,

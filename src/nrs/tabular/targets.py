@@ -207,16 +207,23 @@ class Target:
         value = chosen.measure(self, y, outputs)
         return measured | {f"val_{name}": value, "score": chosen.sign * value}
 
-    def finish(self, views: Tensor, y: Tensor, weights: Tensor | None) -> OutOfBag:
-        """Weigh, join, calibrate and score the (V, C, n) out-of-bag outputs of views."""
+    def finish(
+        self, views: Tensor, y: Tensor, weights: Tensor | None, counted: Tensor | None = None
+    ) -> OutOfBag:
+        """Weigh, join, calibrate and score the (V, C, n) out-of-bag outputs of views.
+
+        Parameters
+        ----------
+        weights, counted : how much each row counts in losses, and in the score and residuals.
+        """
         of_views = weigh_views(views, y, self, weights)
         outputs = self.combine(views, of_views.unsqueeze(1))
         temperature = self.calibrate(outputs, y, weights)
         outputs = outputs / torch.tensor(temperature)
         return OutOfBag(
             self.answer(outputs),
-            self.score(outputs, y, weights),
-            self.residuals(outputs, y, weights),
+            self.score(outputs, y, counted),
+            self.residuals(outputs, y, counted),
             temperature,
             of_views,
         )
@@ -609,8 +616,11 @@ class RegressionTarget(Target):
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         # A constant output is predicted as its mean, 0 here, whatever the network says.
-        known = outputs.numpy() * (self.std > 0)
-        return float(r2_score(y.numpy(), known, sample_weight=None if weights is None else weights))
+        known, truth = outputs.numpy() * (self.std > 0), y.numpy()
+        if weights is None:
+            return float(r2_score(truth, known))
+        counts = weights.numpy() > 0
+        return float(r2_score(truth[counts], known[counts], sample_weight=weights[counts]))
 
     def explained(self, outputs: Tensor, chosen: Tensor) -> Tensor:
         """The number in the units of the target."""

@@ -112,7 +112,7 @@ def _write_rows(folder: Path, rows: Rows) -> Json:
     else:
         facts["shape"] = list(rows.features.shape)
         arrays = {"targets": rows.targets.numpy(), "index": rows.index.numpy()}
-        for name in ("weights", "folds"):
+        for name in ("weights", "folds", "score_weights"):
             if getattr(rows, name) is not None:
                 arrays[name] = getattr(rows, name).numpy()
         if rows.sparse:
@@ -190,5 +190,5 @@ def _rows(arrays: dict[str, np.ndarray], facts: Json, device: torch.device) -> R
     if features is None:
         parts = tuple(arrays[part] for part in _SPARSE)
         features = csr_matrix(parts, shape=facts["shape"], copy=False)
-    weights, folds = arrays.get("weights"), arrays.get("folds")
-    return Rows(features, arrays["targets"], weights, arrays["index"], device, folds)
+    weights, folds, counted = map(arrays.get, ("weights", "folds", "score_weights"))
+    return Rows(features, arrays["targets"], weights, arrays["index"], device, folds, counted)

@@ -79,6 +79,7 @@ class Rows:
     weights : (n,) float32 array or None.
     index : the rows that belong to this part; None for all.
     folds : (n,) the fold of each row, if members are not to see one each.
+    score_weights : (n,) float32 array or None, how much each row counts in out-of-bag scores.
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class Rows:
         index: np.ndarray | Sequence[int] | None = None,
         device: torch.device | str = "cpu",
         folds: np.ndarray | None = None,
+        score_weights: np.ndarray | None = None,
     ) -> None:
+        self.score_weights = None if score_weights is None else torch.from_numpy(score_weights)
         self.device = torch.device(device)
         self.sparse = not isinstance(features, np.ndarray)
         self.features: Any = features if self.sparse else torch.from_numpy(features)
@@ -134,6 +137,10 @@ class Rows:
         """Targets and weights of all rows, in their order."""
         weights = None if self.weights is None else self.weights[self.index]
         return self.targets[self.index], weights
+
+    def counted(self) -> Tensor | None:
+        """How much each row counts in scores, in their order; None for equally."""
+        return None if self.score_weights is None else self.score_weights[self.index]
 
     def take(self, rows: Tensor) -> Batch:
         """Features, targets and weights of the rows with these numbers in the whole table."""
@@ -258,6 +265,8 @@ class MemorySource:
     groups : any array (n_rows,), optional
     classes : bool
         Whether labels are classes, which folds are balanced by.
+    score_weights : ndarray (n_rows,) of float32, optional
+        How much each row counts in out-of-bag scores.
     """
 
     def __init__(
@@ -268,7 +277,9 @@ class MemorySource:
         groups: ArrayLike | None = None,
         *,
         classes: bool = False,
+        score_weights: np.ndarray | None = None,
     ) -> None:
+        self.score_weights = score_weights
         self.table, self.labels, self.weights = table, labels, weights
         self.classes = classes
         self.n_rows, self.n_columns, self.names = table.n_rows, table.n_columns, table.names
@@ -349,7 +360,9 @@ class MemorySource:
         """Encoded training rows, and held-out ones if there are any."""
         features, targets = encoder.transform(self.table), target.encode(self.labels)
         drawn = None if folds is None else folds.drawn
-        rows = Rows(features, targets, self.weights, self.training, device, drawn)
+        rows = Rows(
+            features, targets, self.weights, self.training, device, drawn, self.score_weights
+        )
         if self.held_out is None:
             return rows, None
         return rows, Rows(features, targets, self.weights, self.held_out, device)

@@ -14,7 +14,7 @@ import torch
 
 from nrs.datasets.large_table import Table
 from nrs.datasets.table_file_errors import missing_columns
-from nrs.tabular.encode.columns import PLURAL, Column, Kind, level_text
+from nrs.tabular.encode.columns import PLURAL, Column, Kind, level_text, missing_cells
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.number import Moments, NumberStatistics
 from nrs.tabular.encode.statistics import TableStatistics
@@ -51,8 +51,8 @@ class LabelStatistics:
     ----------
     counts : Counter or None
         Rows of each value; None if there are more than 10,000 values.
-    weights : Counter
-        Their sample weights, added up.
+    weights, weight : Counter, float
+        Sample weights of each value, and of all rows, added up.
     whole : bool
         Whether all values are whole numbers, booleans or texts.
     """
@@ -61,6 +61,7 @@ class LabelStatistics:
         self.kind = kind
         self.counts: Counter[Any] | None = Counter()
         self.weights: Counter[Any] = Counter()
+        self.weight = 0.0
         self.whole = True
         self.numbers = NumberStatistics(kind)
 
@@ -68,6 +69,7 @@ class LabelStatistics:
         """Count more rows."""
         if column.kind != "category":
             self.numbers.add(Column(column.kind, column.values[weight > 0]))
+        self.weight += float(weight.sum())
         if self.counts is None:
             return
         labels, codes = self._labels(column)
@@ -94,11 +96,13 @@ class LabelStatistics:
     def _bound(self) -> None:
         if self.counts is not None and len(self.counts) > MAX_LABELS:
             self.counts = None
+            self.weights.clear()
 
     def merge(self, other: LabelStatistics) -> None:
         """Count the rows of another part of the table too."""
         self.numbers.merge(other.numbers)
         self.whole = self.whole and other.whole
+        self.weight += other.weight
         self.weights = self.weights + other.weights
         if self.counts is not None:
             self.counts = None if other.counts is None else self.counts + other.counts
@@ -107,16 +111,18 @@ class LabelStatistics:
     def state(self) -> list[Any]:
         """Everything, as JSON values."""
         counts = None if self.counts is None else list(self.counts.items())
-        return [self.kind, counts, list(self.weights.items()), self.whole, self.numbers.state()]
+        weights = list(self.weights.items())
+        return [self.kind, counts, weights, self.weight, self.whole, self.numbers.state()]
 
     @classmethod
     def from_state(cls, state: list[Any]) -> LabelStatistics:
         """Read what :meth:`state` gave."""
-        kind, counts, weights, whole, numbers = state
+        kind, counts, weights, weight, whole, numbers = state
         statistics = cls(kind)
         # Pairs, because JSON's keys are texts.
         statistics.counts = None if counts is None else Counter(dict(counts))
-        statistics.weights, statistics.whole = Counter(dict(weights)), whole
+        statistics.weights, statistics.weight = Counter(dict(weights)), weight
+        statistics.whole = whole
         statistics.numbers.restore(numbers)
         return statistics
 
@@ -129,7 +135,9 @@ class StreamedRows(Rows):
     def __init__(self, encode: RowEncoder, n_rows: int, device: torch.device | str) -> None:
         kept, places = encode.source.kept()
         x, y, folds, *weights = (part.numpy() for part in encode(kept, places))
-        super().__init__(x, y, weights[0] if weights else None, None, device, folds)
+        product = weights[0] if weights else None
+        counted = encode.source.score_weights(kept, places, product)
+        super().__init__(x, y, product, None, device, folds, counted)
         self.encode, self.n_rows, self.places = encode, n_rows, places
 
     def batches(self, batch_size: int, passes: int, group: Processes) -> Any:
@@ -277,6 +285,8 @@ class TableSource:
             )
         named = X.parts[0].path if X.source is None else X.source
         check_labelled(source.n_rows, source.target, str(named))
+        if source.labels.weight == 0:
+            raise ValueError("sample_weight must contain at least one non-zero number")
         return source
 
     @property
@@ -349,6 +359,14 @@ class TableSource:
             return self.weight[self.numbers(places)]
         weights = read_table(batch.select([self.weight])).column(0, "number").values
         return _checked_weights(weights.astype(np.float64))
+
+    def score_weights(
+        self, batch: pyarrow.RecordBatch, places: np.ndarray, weights: np.ndarray | None
+    ) -> np.ndarray | None:
+        """How much rows count in out-of-bag scores; class weights count in training only."""
+        if weights is None or (self.weight is None and weights.all()):
+            return None
+        return (self.weights_of(batch, places) * (weights > 0)).astype(np.float32)
 
     def groups_of(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> np.ndarray | None:
         """A number for the group of each row of a record batch, the same wherever it is read."""
@@ -423,8 +441,7 @@ class TableSource:
     def weighting(self, target: Target) -> tuple[np.ndarray | None, float]:
         """The weight of each class, and the factor of sample weights: their mean is one."""
         if self.class_weight is None:
-            total = sum(self.labels.weights.values())
-            return None, self.n_rows / total if total and self.weight is not None else 1.0
+            return None, 1.0 if self.weight is None else self.n_rows / self.labels.weight
         assert isinstance(target, ClassTarget)
         assert self.labels.counts is not None
         classes = target.classes.tolist()
@@ -472,6 +489,10 @@ def _per_row(name: str, value: Any, n_rows: int) -> str | np.ndarray | None:
         )
     if name == "sample_weight":
         return _checked_weights(array.astype(np.float64))
+    missing = missing_cells(array)
+    if missing.any():
+        raise ValueError(f"groups must name a group for every row; row {missing.argmax()} has none")
+    array = array.astype(str) if array.dtype.kind == "O" else array
     labels, codes = np.unique(array, return_inverse=True)
     return hashed_texts([level_text(label) for label in labels.tolist()])[codes]
 
