@@ -9,43 +9,83 @@ product of matrices.
 
 from __future__ import annotations
 
+import copy
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import norm as normal
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from nrs.core import NRS
 from nrs.core.fold import folded_stage
+from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.network import ForestNetwork, affine
 from nrs.tabular.network import TableNetwork
+
+
+def encoded(model: TableEstimator, X: Any) -> np.ndarray:
+    """Features of a raw table as a dense array, (n_rows, n_features_out)."""
+    features = model.encoder_.transform(model.read_table(X))
+    dense: np.ndarray = features if isinstance(features, np.ndarray) else features.toarray()
+    return dense
+
+
+class Inputs:
+    """What trees read: the encoder's features and, in a forest, their bins.
+
+    names : a bin is called ``age[30…45]``, in the units of the table, and a level ``rooms[3]``.
+    groups : (n_inputs,) the source column of each.
+    column_names : names of the table's columns.
+    """
+
+    def __init__(self, model: TableEstimator) -> None:
+        encoder, network = model.encoder_, model.network_
+        bins = network.bins if isinstance(network, ForestNetwork) else PiecewiseLinear.blank(0)
+        self._model, self._bins = model, bins
+        self.column_names = encoder.column_names
+        self.names: list[str] = encoder.feature_names_out_.tolist()
+        source, low = bins.source.cpu().numpy(), bins.low.double().cpu().numpy()
+        high = low + 1 / bins.rate.double().cpu().numpy()
+        for place, (feature, *edges) in enumerate(zip(source.tolist(), low, high, strict=True)):
+            ends = edges if place < bins.n_steps else edges[:1]
+            shown = "…".join(encoder.original(feature, end) for end in ends)
+            self.names.append(f"{self.names[feature]}[{shown}]")
+        self.groups = np.append(encoder.groups_, encoder.groups_[source])
+
+    def values(self, X: Any) -> np.ndarray:
+        """All inputs for the rows of a raw table: (n_rows, n_inputs) float64."""
+        features = encoded(self._model, X)
+        with torch.no_grad():
+            binned = self._bins(torch.from_numpy(features).to(self._bins.low.device))
+        return np.hstack([features, binned.cpu().numpy()], dtype=np.float64)
 
 
 @dataclass
 class Stems:
     """All T trees of a network as arrays.
 
-    index (T, F) : inputs that are read; numbers beyond the last input read nothing.
-    weight (T, F), shift (T,) : the weighted sum, its normalisation folded in.
+    weight (T, n_inputs), shift (T,) : the weighted sum, its normalisation folded in.
     member, number (T,) : which member, and which tree of it.
     yes (T,) : about the share of training rows whose sum is at least 0.
-    response (T,) : change of the outputs for a typical change of the tree's output.
+    importance (T,) : share of the change in the outputs for a typical change of the tree's output.
     """
 
-    index: np.ndarray
-    weight: np.ndarray
+    weight: csr_array
     shift: np.ndarray
     member: np.ndarray
     number: np.ndarray
     yes: np.ndarray
-    response: np.ndarray
+    importance: np.ndarray
 
     def take(self, places: np.ndarray | slice) -> Stems:
         """Some of the trees, in the order of `places`."""
         return Stems(*(array[places] for array in vars(self).values()))
 
 
+@torch.no_grad()
 def read_stems(network: nn.Module) -> Stems:
     """Read the trees of a forest or of a single network.
 
@@ -54,82 +94,58 @@ def read_stems(network: nn.Module) -> Stems:
     ValueError
         If there are none, or if they have two levels.
     """
-    with torch.no_grad():
-        if isinstance(network, ForestNetwork):
-            return _of_forest(network)
-        if isinstance(network, TableNetwork) and network.subspaces is not None:
-            if network.subspaces.depth > 1:
-                raise ValueError(
-                    "Only trees of one level can be listed; this layer has depth="
-                    f"{network.subspaces.depth}. Fit with depth 1."
-                )
-            return _of_layer(network, network.subspaces)
-    raise ValueError(
-        f"The model is a plain MLP ({type(network).__name__}) and has no trees. Fit with n_mul of "
-        "at least 1."
-    )
-
-
-def _of_forest(network: ForestNetwork) -> Stems:
-    members, subspaces, size = network.index.shape
-    scale, shift = affine(network.norm)
-    weight = network.scaled_weight().view(-1, size) * scale
-    effect = torch.eye(subspaces).expand(members, -1, -1)
-    for layer, norm in zip(network.hidden, network.hidden_norms, strict=True):
-        assert isinstance(norm, nn.BatchNorm1d)
-        passed = affine(norm)[0].view(members, -1, 1) * layer.cpu()
-        effect = _yes(norm).view(members, -1, 1) * (passed @ effect)
-    effect = network.out_weight.cpu() @ effect
-    return _stems(network.index.view(-1, size), weight, shift.view(-1), effect, network.norm)
-
-
-def _of_layer(network: TableNetwork, layer: NRS) -> Stems:
-    kernel, shift = folded_stage(layer.weight, layer.bias, layer.norm)
-    assert isinstance(layer.norm, nn.BatchNorm1d)
-    modules = list(network.layers)
-    effect = torch.eye(layer.out_features)
-    for module in modules[modules.index(layer) + 1 :]:
-        if isinstance(module, nn.Linear):
-            effect = module.weight.cpu() @ effect
-        elif isinstance(module, nn.BatchNorm1d):
-            effect = _yes(module).view(-1, 1) * (affine(module)[0].cpu() * effect)
-    index = layer.subspaces().repeat_interleave(layer.n_per, 0)
-    return _stems(index, kernel.flatten(1), shift, effect.unsqueeze(0), layer.norm)
-
-
-def _stems(
-    index: Tensor, weight: Tensor, shift: Tensor, effect: Tensor, norm: nn.BatchNorm1d
-) -> Stems:
-    """Stems of trees whose effects on the outputs are (members, outputs, trees of a member)."""
-    members, _, trees = effect.shape
-    return Stems(
-        index=index.cpu().numpy(),
-        weight=weight.double().cpu().numpy(),
-        shift=shift.double().cpu().numpy(),
-        member=np.repeat(np.arange(members), trees),
-        number=np.tile(np.arange(trees), members),
-        yes=_yes(norm).double().numpy(),
-        response=_response(effect, norm),
-    )
-
-
-def _yes(norm: nn.BatchNorm1d) -> Tensor:
-    """Probability that a normalised unit is positive."""
-    spread = norm.weight.abs().clamp_min(1e-12)
-    return torch.special.ndtr(norm.bias / spread).detach().cpu()
-
-
-def _response(effect: Tensor, norm: nn.BatchNorm1d) -> np.ndarray:
-    """Size of the effects (members, outputs, trees) times the spread of the trees."""
+    network = copy.deepcopy(network).cpu().double()
+    if isinstance(network, ForestNetwork):
+        n_inputs, index = network.n_inputs - 1, network.index.flatten(0, 1)
+        scale, shift = affine(network.norm)
+        weight = network.scaled_weight().flatten(0, 2) * scale
+        layers = [*network.hidden, network.out_weight]
+    elif isinstance(network, TableNetwork) and network.subspaces is not None:
+        first = network.subspaces
+        if first.depth > 1:
+            raise ValueError(
+                f"Only trees of one level can be listed; this layer has depth={first.depth}. "
+                "Fit with depth 1."
+            )
+        n_inputs, index = first.in_features, first.subspaces().repeat_interleave(first.n_per, 0)
+        weight, shift = folded_stage(first.weight, first.bias, first.norm)
+        layers = [one.weight[None] for one in network.layers if isinstance(one, nn.Linear)]
+    else:
+        raise ValueError(
+            f"The model is a plain MLP ({type(network).__name__}) and has no trees. Fit with n_mul "
+            "of at least 1."
+        )
+    # That of the trees comes first.
+    norm, *norms = (one for one in network.modules() if isinstance(one, nn.BatchNorm1d))
+    members, _, trees = layers[0].shape
+    effect = torch.eye(trees, dtype=weight.dtype)
+    for layer, after in zip(layers[:-1], norms, strict=True):
+        slope = affine(after)[0] * _cut_off(after)[0].unsqueeze(1)
+        effect = slope.view(members, -1, 1) * (layer @ effect)
+    effect = layers[-1] @ effect
     if effect.shape[1] > 1:
         # Only differences between classes count.
         effect = effect - effect.mean(1, keepdim=True)
-    gain = effect.norm(dim=1).reshape(-1).double().cpu().numpy()
-    mean = norm.bias.detach().double().cpu().numpy()
-    std = np.maximum(norm.weight.detach().double().abs().cpu().numpy(), 1e-12)
-    # Moments of a normal variable cut off at zero.
-    share, density = normal.cdf(mean / std), normal.pdf(mean / std)
+    yes, spread = _cut_off(norm)
+    response = effect.norm(dim=1).flatten() * spread
+    # Numbers beyond the last input read nothing; an input may be read twice.
+    tree, place = torch.nonzero(index < n_inputs, as_tuple=True)
+    read = weight.flatten(1)[tree, place], (tree, index[tree, place])
+    return Stems(
+        weight=csr_array(read, shape=(members * trees, n_inputs)),
+        shift=shift.flatten().numpy(),
+        member=np.repeat(np.arange(members), trees),
+        number=np.tile(np.arange(trees), members),
+        yes=yes.numpy(),
+        importance=(response / response.sum() if response.any() else response).numpy(),
+    )
+
+
+def _cut_off(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+    """How often normalised units are positive, and their standard deviation after a ReLU."""
+    mean, std = norm.bias, norm.weight.abs().clamp_min(1e-12)
+    share = torch.special.ndtr(mean / std)
+    density = (mean / std).square().div(-2).exp() / math.sqrt(2 * math.pi)
     first = mean * share + std * density
     second = (mean**2 + std**2) * share + mean * std * density
-    response: np.ndarray = gain * np.sqrt(np.maximum(second - first**2, 0))
-    return response
+    return share, (second - first**2).clamp_min(0).sqrt()
