@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.estimator import TableEstimator
-from nrs.tabular.explain.stems import encoded
+from nrs.tabular.explain.trees import encoded
 
 METHODS = ("integrated_gradients", "gradient_x_input")
 MIN_STEPS, MAX_STEPS = 32, 4096
@@ -37,8 +37,7 @@ class Attribution:
     features : (n_rows, n_features_out) attribution of each encoded feature.
     columns : (n_rows, n_columns) their sums over the features of each source column.
     outputs, base : (n_rows,) the model's log-odds or numbers for the rows and for the baseline.
-    gap : (n_rows,) ``outputs - base`` minus the sum of the attributions: 0 up to the tolerance of
-        integrated gradients.
+    gap : (n_rows,) ``outputs - base`` minus the sum of the attributions, about 0 if complete.
     targets : (n_rows,) number of the class or output that is explained.
     feature_names, column_names : names of the columns of both arrays.
     """
@@ -68,18 +67,19 @@ def attribute(
     ----------
     model : fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`
     X : a table as ``predict`` takes it.
-    method : {"integrated_gradients", "gradient_x_input"}
-        Integrated gradients (Sundararajan et al., 2017) follow the straight line from the baseline
-        to the row and add up to ``output - base``. Gradient × input is the slope at the row times
-        its distance from the baseline: one pass, but it adds up only where the model is linear.
-    target : int, optional
-        Number of the class or output; by default the second of two classes, the most probable of
-        more, the first of several numbers.
-    baseline : table of one row, optional
-        The row to compare with; by default numbers at their mean, no category.
-    tolerance : float
-        Largest gap of integrated gradients, as a share of ``|output - base| + 1``; the steps of
-        rows with a larger one are doubled, up to 4096.
+    method : "integrated_gradients" (Sundararajan et al., 2017) follows the straight line from the
+        baseline to the row and adds up to ``output - base``. "gradient_x_input" is the slope at the
+        row times its distance from the baseline: quick, but adds up only if the model is linear.
+    target : number of the class or output; by default the second of two classes, the most probable
+        of more, the first of several numbers.
+    baseline : table of one row to compare with; by default numbers at their mean, no category.
+    tolerance : largest gap of integrated gradients, as a share of ``|output - base| + 1``; the
+        steps of rows with a larger one are doubled, up to 4096.
+
+    Raises
+    ------
+    ValueError
+        An unknown method, a target that does not exist, or a baseline of several rows.
 
     Examples
     --------
@@ -92,11 +92,6 @@ def attribute(
     (5, 4)
     >>> bool(np.allclose(why.columns.sum(1), why.outputs - why.base, rtol=0.01, atol=0.01))
     True
-
-    Raises
-    ------
-    ValueError
-        An unknown method, a target that does not exist, or a baseline of several rows.
     """
     check_is_fitted(model)
     if method not in METHODS:

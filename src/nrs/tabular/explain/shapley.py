@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from nrs._util.optional import import_optional
 from nrs.tabular.encode.table import Table
 from nrs.tabular.estimator import TableEstimator
-from nrs.tabular.explain.stems import encoded
+from nrs.tabular.explain.trees import encoded
 
 if TYPE_CHECKING:
     from shap import Explanation
@@ -35,18 +35,6 @@ class CodedRows:
     ----------
     rows, background : (n_rows, n_columns) the cells as numbers; equal cells have equal numbers.
     cells : (n_rows, n_columns) of object, the cells of `X` as they are.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from nrs import NRSClassifier
-    >>> X = pd.DataFrame({"colour": ["red", "blue", None, "red"] * 10, "size": range(40)})
-    >>> model = NRSClassifier(preset="fast", epochs=2, random_state=0).fit(X, [0, 1, 1, 0] * 10)
-    >>> coded = CodedRows(model, X[:3], X[5:15])
-    >>> coded.rows.shape, coded.cells[0].tolist()
-    ((3, 2), ['red', 0])
-    >>> bool((coded(coded.rows) == model.predict_proba(X[:3])).all())
-    True
     """
 
     def __init__(self, model: TableEstimator, X: Any, background: Any) -> None:
@@ -103,8 +91,7 @@ def shap_values(
     -------
     shap.Explanation
         ``values`` (n_rows, n_columns, n_classes) of probabilities, or (n_rows, n_columns) of one
-        number; with ``base_values`` they add up to the prediction. ``data`` holds the cells as they
-        are, so that SHAP's plots show them.
+        number; with ``base_values`` they add up to the prediction. ``data`` holds the raw cells.
 
     Raises
     ------

@@ -1,20 +1,73 @@
-"""The list of one-level oblique trees that a fitted model is, and the columns that they join."""
+"""The one-level oblique trees that a fitted model is: what each reads, its weights, what it counts.
+
+Importance needs no data, because batch normalisation has kept what is needed of it. Over the
+training rows the sum of a tree has the mean β and the standard deviation |γ| of its normalisation;
+taken as normal, that gives the share of rows that say yes, Φ(β/|γ|), and how far the tree's output
+varies. The same holds for the units after it, so the mean effect of a tree on the outputs is a
+product of matrices.
+"""
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import torch
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
 
 from nrs._util.optional import import_optional
-from nrs.tabular.explain.stems import Inputs, Stems, read_stems
+from nrs.core.fold import folded_stage
+from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.estimator import ForestEstimator
+from nrs.tabular.forest.network import ForestNetwork, affine
+from nrs.tabular.network import TableNetwork
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+def encoded(model: TableEstimator, X: Any) -> np.ndarray:
+    """Features of a raw table as a dense array, (n_rows, n_features_out)."""
+    features = model.encoder_.transform(model.read_table(X))
+    dense: np.ndarray = features if isinstance(features, np.ndarray) else features.toarray()
+    return dense
+
+
+class Inputs:
+    """What trees read: the encoder's features and, in a forest, their bins.
+
+    names : a bin is called ``age[30…45]``, in the units of the table, and a level ``rooms[3]``.
+    groups : (n_inputs,) the source column of each.
+    column_names : names of the table's columns.
+    """
+
+    def __init__(self, model: TableEstimator) -> None:
+        encoder, network = model.encoder_, model.network_
+        bins = network.bins if isinstance(network, ForestNetwork) else PiecewiseLinear.blank(0)
+        self._model, self._bins = model, bins
+        self.column_names = encoder.column_names
+        self.names: list[str] = encoder.feature_names_out_.tolist()
+        source, low = bins.source.cpu().numpy(), bins.low.double().cpu().numpy()
+        high = low + 1 / bins.rate.double().cpu().numpy()
+        for place, (feature, *edges) in enumerate(zip(source.tolist(), low, high, strict=True)):
+            ends = edges if place < bins.n_steps else edges[:1]
+            shown = "…".join(encoder.original(feature, end) for end in ends)
+            self.names.append(f"{self.names[feature]}[{shown}]")
+        self.groups = np.append(encoder.groups_, encoder.groups_[source])
+
+    def values(self, X: Any) -> np.ndarray:
+        """All inputs for the rows of a raw table: (n_rows, n_inputs) float64."""
+        features = encoded(self._model, X)
+        with torch.no_grad():
+            binned = self._bins(torch.from_numpy(features).to(self._bins.low.device))
+        return np.hstack([features, binned.cpu().numpy()], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -61,6 +114,7 @@ class Tree:
         return f"{text.removeprefix('+') or '0'}{more} ≥ {self.threshold:.2f}"
 
 
+@dataclass(repr=False, eq=False)
 class Trees:
     """A table of trees, the most important first; made by :meth:`nrs.NRSClassifier.trees`.
 
@@ -70,13 +124,23 @@ class Trees:
     ----------
     columns : names of the table's columns.
     inputs : what the trees can read.
-    importance : (n_trees,)
+    weight, shift : (n_trees, n_inputs) and (n_trees,), the weighted sums minus the thresholds.
+    member, tree, yes, importance : (n_trees,), as of :class:`Tree`.
     """
 
-    columns: list[str] = [field.name for field in fields(Tree)]  # noqa: RUF012
+    columns: ClassVar[list[str]] = [field.name for field in fields(Tree)]
+    inputs: Inputs
+    weight: csr_array
+    shift: np.ndarray
+    member: np.ndarray
+    tree: np.ndarray
+    yes: np.ndarray
+    importance: np.ndarray
 
-    def __init__(self, inputs: Inputs, stems: Stems) -> None:
-        self.inputs, self.importance, self._stems = inputs, stems.importance, stems
+    def take(self, places: np.ndarray | slice) -> Trees:
+        """Some of the trees, in the order of `places`."""
+        inputs, *arrays = vars(self).values()
+        return Trees(inputs, *(array[places] for array in arrays))
 
     def __len__(self) -> int:
         return len(self.importance)
@@ -90,21 +154,21 @@ class Trees:
                 raise KeyError(f"No column {key!r}; the columns are {self.columns}")
             return [getattr(tree, key) for tree in self]
         if isinstance(key, slice):
-            return Trees(self.inputs, self._stems.take(key))
+            return self.take(key)
         return self._tree(range(len(self))[key])
 
     def _tree(self, place: int) -> Tree:
-        stems, inputs = self._stems, self.inputs
         read, weights = self.terms(place)
+        columns = np.unique(self.inputs.groups[read])
         return Tree(
-            member=int(stems.member[place]),
-            tree=int(stems.number[place]),
-            columns=tuple(inputs.column_names[i] for i in np.unique(inputs.groups[read])),
-            inputs=tuple(inputs.names[i] for i in read),
+            member=int(self.member[place]),
+            tree=int(self.tree[place]),
+            columns=tuple(self.inputs.column_names[i] for i in columns),
+            inputs=tuple(self.inputs.names[i] for i in read),
             weights=tuple(weights.tolist()),
-            threshold=float(-stems.shift[place]),
-            yes=float(stems.yes[place]),
-            importance=float(stems.importance[place]),
+            threshold=float(-self.shift[place]),
+            yes=float(self.yes[place]),
+            importance=float(self.importance[place]),
         )
 
     def terms(self, tree: int) -> tuple[np.ndarray, np.ndarray]:
@@ -114,7 +178,7 @@ class Trees:
         ----------
         tree : number of the tree in this table.
         """
-        row = self._stems.weight[[tree]]
+        row = self.weight[[tree]]
         return row.indices, row.data
 
     def sums(self, X: Any) -> np.ndarray:
@@ -124,7 +188,7 @@ class Trees:
         ----------
         X : a table as ``predict`` takes it.
         """
-        sums: np.ndarray = self.inputs.values(X) @ self._stems.weight.T + self._stems.shift
+        sums: np.ndarray = self.inputs.values(X) @ self.weight.T + self.shift
         return sums
 
     def contributions(self, X: Any, tree: int) -> np.ndarray:
@@ -161,7 +225,7 @@ class Trees:
         ]
 
     def to_pandas(self) -> DataFrame:
-        """The table as a ``pandas.DataFrame``; pandas must be installed."""
+        """The table as a ``pandas.DataFrame``, for which pandas must be installed."""
         pandas = import_optional("pandas", "Trees.to_pandas", "frames")
         return pandas.DataFrame(self.to_dicts(), columns=self.columns)
 
@@ -173,13 +237,78 @@ def read_trees(model: ForestEstimator, n: int | None = None) -> Trees:
     ----------
     model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     n : how many trees, the most important first; None for all.
+
+    Raises
+    ------
+    ValueError
+        If there are none, if they have two levels, or if `n` is less than 1.
     """
     check_is_fitted(model)
     if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
         raise ValueError(f"n must be an integer of at least 1, or None for all; got {n!r}")
-    stems = read_stems(model.network_)
-    order = np.argsort(-stems.importance, kind="stable")[:n]
-    return Trees(Inputs(model), stems.take(order))
+    trees = _all_trees(model)
+    return trees.take(np.argsort(-trees.importance, kind="stable")[:n])
+
+
+@torch.no_grad()
+def _all_trees(model: ForestEstimator) -> Trees:
+    """The trees of a forest or of a single network, member by member."""
+    network = copy.deepcopy(model.network_).cpu().double()
+    if isinstance(network, ForestNetwork):
+        n_inputs, index = network.n_inputs - 1, network.index.flatten(0, 1)
+        scale, shift = affine(network.norm)
+        weight = network.scaled_weight().flatten(0, 2) * scale
+        layers = [*network.hidden, network.out_weight]
+    elif isinstance(network, TableNetwork) and network.subspaces is not None:
+        first = network.subspaces
+        if first.depth > 1:
+            raise ValueError(
+                f"Only trees of one level can be listed; this layer has depth={first.depth}. "
+                "Fit with depth 1."
+            )
+        n_inputs, index = first.in_features, first.subspaces().repeat_interleave(first.n_per, 0)
+        weight, shift = folded_stage(first.weight, first.bias, first.norm)
+        layers = [one.weight[None] for one in network.layers if isinstance(one, nn.Linear)]
+    else:
+        raise ValueError(
+            f"The model is a plain MLP ({type(network).__name__}) and has no trees. Fit with n_mul "
+            "of at least 1."
+        )
+    # That of the trees comes first.
+    norm, *norms = (one for one in network.modules() if isinstance(one, nn.BatchNorm1d))
+    members, _, trees = layers[0].shape
+    effect = torch.eye(trees, dtype=weight.dtype)
+    for layer, after in zip(layers[:-1], norms, strict=True):
+        slope = affine(after)[0] * _cut_off(after)[0].unsqueeze(1)
+        effect = slope.view(members, -1, 1) * (layer @ effect)
+    effect = layers[-1] @ effect
+    if effect.shape[1] > 1:
+        # Only differences between classes count.
+        effect = effect - effect.mean(1, keepdim=True)
+    yes, spread = _cut_off(norm)
+    response = effect.norm(dim=1).flatten() * spread
+    # Numbers beyond the last input read nothing; an input may be read twice.
+    tree, place = torch.nonzero(index < n_inputs, as_tuple=True)
+    read = weight.flatten(1)[tree, place], (tree, index[tree, place])
+    return Trees(
+        Inputs(model),
+        weight=csr_array(read, shape=(members * trees, n_inputs)),
+        shift=shift.flatten().numpy(),
+        member=np.repeat(np.arange(members), trees),
+        tree=np.tile(np.arange(trees), members),
+        yes=yes.numpy(),
+        importance=(response / response.sum() if response.any() else response).numpy(),
+    )
+
+
+def _cut_off(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+    """How often normalised units are positive, and their standard deviation after a ReLU."""
+    mean, std = norm.bias, norm.weight.abs().clamp_min(1e-12)
+    share = torch.special.ndtr(mean / std)
+    density = (mean / std).square().div(-2).exp() / math.sqrt(2 * math.pi)
+    first = mean * share + std * density
+    second = (mean**2 + std**2) * share + mean * std * density
+    return share, (second - first**2).clamp_min(0).sqrt()
 
 
 @dataclass(frozen=True)
