@@ -96,11 +96,7 @@ class Tree:
     importance: float
 
     def rule(self, most: int = 6) -> str:
-        """Write the question as text, the heaviest inputs first.
-
-        Parameters
-        ----------
-        most : the largest number of inputs to write; the others are counted.
+        """Write the question as text: the `most` heaviest inputs, and how many more there are.
 
         Examples
         --------
@@ -137,24 +133,20 @@ class Trees:
     yes: np.ndarray
     importance: np.ndarray
 
-    def take(self, places: np.ndarray | slice) -> Trees:
-        """Some of the trees, in the order of `places`."""
-        inputs, *arrays = vars(self).values()
-        return Trees(inputs, *(array[places] for array in arrays))
-
     def __len__(self) -> int:
         return len(self.importance)
 
     def __iter__(self) -> Iterator[Tree]:
         return map(self._tree, range(len(self)))
 
-    def __getitem__(self, key: str | int | slice) -> Any:
+    def __getitem__(self, key: str | int | slice | np.ndarray) -> Any:
         if isinstance(key, str):
             if key not in self.columns:
                 raise KeyError(f"No column {key!r}; the columns are {self.columns}")
             return [getattr(tree, key) for tree in self]
-        if isinstance(key, slice):
-            return self.take(key)
+        if isinstance(key, (slice, np.ndarray)):
+            inputs, *arrays = vars(self).values()
+            return Trees(inputs, *(array[key] for array in arrays))
         return self._tree(range(len(self))[key])
 
     def _tree(self, place: int) -> Tree:
@@ -172,33 +164,17 @@ class Trees:
         )
 
     def terms(self, tree: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the inputs that a tree reads, each once, and their weights.
-
-        Parameters
-        ----------
-        tree : number of the tree in this table.
-        """
+        """Numbers of the inputs that ``self[tree]`` reads, each once, and their weights."""
         row = self.weight[[tree]]
         return row.indices, row.data
 
     def sums(self, X: Any) -> np.ndarray:
-        """Weighted sums of the rows minus the thresholds, (n_rows, n_trees); yes is 0 or more.
-
-        Parameters
-        ----------
-        X : a table as ``predict`` takes it.
-        """
+        """Weighted sums of a table's rows minus the thresholds, (n_rows, n_trees); yes is ≥ 0."""
         sums: np.ndarray = self.inputs.values(X) @ self.weight.T + self.shift
         return sums
 
     def contributions(self, X: Any, tree: int) -> np.ndarray:
-        """What each column of one tree adds to its weighted sum, (n_rows, len(tree.columns)).
-
-        Parameters
-        ----------
-        X : a table as ``predict`` takes it.
-        tree : number of the tree in this table.
-        """
+        """What each column of ``self[tree]`` adds to its weighted sum, (n_rows, n_columns)."""
         return self._by_column(self.inputs.values(X), tree)[1]
 
     def _by_column(self, values: np.ndarray, tree: int) -> tuple[np.ndarray, np.ndarray]:
@@ -237,17 +213,13 @@ def read_trees(model: ForestEstimator, n: int | None = None) -> Trees:
     ----------
     model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     n : how many trees, the most important first; None for all.
-
-    Raises
-    ------
-    ValueError
-        If there are none, if they have two levels, or if `n` is less than 1.
     """
     check_is_fitted(model)
     if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
         raise ValueError(f"n must be an integer of at least 1, or None for all; got {n!r}")
     trees = _all_trees(model)
-    return trees.take(np.argsort(-trees.importance, kind="stable")[:n])
+    chosen: Trees = trees[np.argsort(-trees.importance, kind="stable")[:n]]
+    return chosen
 
 
 @torch.no_grad()

@@ -98,26 +98,19 @@ class Graph:
                 verbose=False,
             )
         assert program is not None
-        graph = program.model_proto.graph
-        self._count += 1
-        names = {graph.input[0].name: x}
-
-        def renamed(name: str) -> str:
-            return names.setdefault(name, f"nrs/{self._count}/{name}") if name else ""
-
+        prefix, proto = f"{self._fresh('network')}/", program.model_proto.graph
+        graph = self.onnx.compose.add_prefix_graph(proto, prefix)
         for tensor in graph.initializer:
-            tensor.name = renamed(tensor.name)
             tensor.ClearField("metadata_props")
         for node in graph.node:
             # Where in the source it came from; of no use to a runtime.
             node.ClearField("metadata_props")
             node.ClearField("doc_string")
-            node.name = f"nrs/{self._count}/{node.name}"
-            node.input[:] = map(renamed, node.input)
-            node.output[:] = map(renamed, node.output)
+            node.input[:] = [x if name == graph.input[0].name else name for name in node.input]
         self.constants.extend(graph.initializer)
         self.nodes.extend(graph.node)
-        return renamed(graph.output[0].name)
+        output: str = graph.output[0].name
+        return output
 
     def input(self, name: str, dtype: DTypeLike, *shape: int) -> str:
         """Declare an input of shape (rows, ...); texts have dtype object."""
