@@ -57,7 +57,17 @@ def plot_tree(
     model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     X, y : rows to draw, and their labels.
     tree : number of the tree in ``model.trees()``: 0 is the most important one.
-    axes : two axes to draw in; a new figure's if None. They are returned.
+    axes : two axes to draw in; a new figure's if None.
+
+    Returns
+    -------
+    axes
+        The two that were drawn in.
+
+    Raises
+    ------
+    ValueError
+        If there is no tree of that number.
     """
     trees = model.trees()
     if not 0 <= tree < len(trees):

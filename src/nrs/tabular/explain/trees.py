@@ -96,7 +96,11 @@ class Tree:
     importance: float
 
     def rule(self, most: int = 6) -> str:
-        """Write the question as text: the `most` heaviest inputs, and how many more there are.
+        """Write the question as text, the heaviest inputs first.
+
+        Parameters
+        ----------
+        most : the largest number of inputs to write; the others are counted.
 
         Examples
         --------
@@ -164,17 +168,33 @@ class Trees:
         )
 
     def terms(self, tree: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the inputs that ``self[tree]`` reads, each once, and their weights."""
+        """Numbers of the inputs that a tree reads, each once, and their weights.
+
+        Parameters
+        ----------
+        tree : number of the tree in this table.
+        """
         row = self.weight[[tree]]
         return row.indices, row.data
 
     def sums(self, X: Any) -> np.ndarray:
-        """Weighted sums of a table's rows minus the thresholds, (n_rows, n_trees); yes is ≥ 0."""
+        """Weighted sums of the rows minus the thresholds, (n_rows, n_trees); yes is at least 0.
+
+        Parameters
+        ----------
+        X : a table as ``predict`` takes it.
+        """
         sums: np.ndarray = self.inputs.values(X) @ self.weight.T + self.shift
         return sums
 
     def contributions(self, X: Any, tree: int) -> np.ndarray:
-        """What each column of ``self[tree]`` adds to its weighted sum, (n_rows, n_columns)."""
+        """What each column adds to the weighted sum of one tree, (n_rows, len(tree.columns)).
+
+        Parameters
+        ----------
+        X : a table as ``predict`` takes it.
+        tree : number of the tree in this table.
+        """
         return self._by_column(self.inputs.values(X), tree)[1]
 
     def _by_column(self, values: np.ndarray, tree: int) -> tuple[np.ndarray, np.ndarray]:
@@ -201,7 +221,13 @@ class Trees:
         ]
 
     def to_pandas(self) -> DataFrame:
-        """The table as a ``pandas.DataFrame``, for which pandas must be installed."""
+        """The table as a ``pandas.DataFrame``.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         pandas = import_optional("pandas", "Trees.to_pandas", "frames")
         return pandas.DataFrame(self.to_dicts(), columns=self.columns)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from nrs.core.fold import FoldedNRS
-from nrs.core.subspace_map import dense_weight, map_rows
 from nrs.tabular.encode.number import LIMIT, NumberBlock, NumberEncoder
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.network import FoldedForest
@@ -42,7 +41,12 @@ class TableModule(nn.Module):
         self.numbers, self.network, self.answer = numbers, network, target.to_torch()
 
     def outputs(self, x: Tensor) -> Tensor:
-        """Outputs before softmax or sigmoid, or in standardised units, (B, outputs)."""
+        """Outputs before softmax or sigmoid, or in standardised units.
+
+        Parameters
+        ----------
+        x : (B, features) as the module takes it.
+        """
         result: Tensor = self.network(x if self.numbers is None else self.numbers(x))
         return result
 
@@ -113,46 +117,28 @@ def for_export(network: nn.Module) -> nn.Module:
     """Copy a folded network as modules that a runtime computes fast; others stay as they are."""
     network = copy.deepcopy(network).cpu()
     if isinstance(network, FoldedForest):
-        return _Forest(network)
-    if not isinstance(network, TableNetwork):
-        return network
-    modules: list[nn.Module] = []
-    for layer in network.layers:
-        modules += _stages(layer) if isinstance(layer, FoldedNRS) else [layer]
-    return nn.Sequential(*modules)
+        network = _Forest(network)
+    elif isinstance(network, TableNetwork):
+        split = [_stages(one) if isinstance(one, FoldedNRS) else [one] for one in network.layers]
+        network = nn.Sequential(*itertools.chain(*split))
+    return network.requires_grad_(False)
 
 
-def _stages(layer: FoldedNRS) -> Iterator[nn.Module]:
+def _stages(layer: FoldedNRS) -> Iterator[FoldedNRS]:
     features = layer.in_features
     for number in range(layer.depth):
         parts = [layer.get_buffer(f"{name}{number}") for name in ("index", "weight", "bias")]
-        yield _Subspaces(features, *parts)
-        if layer.activation is not None:
-            yield {"relu": nn.ReLU, "sigmoid": nn.Sigmoid}[layer.activation]()
-        features = len(parts[2])
+        stage = _subspaces(layer.activation, features, *parts)
+        features = stage.out_features
+        yield stage
 
 
-class _Subspaces(nn.Module):
-    """G linear maps of O outputs: index (G, F), weight (G, O, F), bias (G·O,).
-
-    Without an index the weight is one matrix, (G·O, features).
-    """
-
-    weight: Tensor
-    bias: Tensor
-    index: Tensor | None
-
-    def __init__(self, features: int, index: Tensor | None, weight: Tensor, bias: Tensor) -> None:
-        super().__init__()
-        if index is not None and len(bias) * features <= MAX_CELLS:
-            weight, index = dense_weight(index, weight, features), None
-        for name, values in (("weight", weight), ("bias", bias), ("index", index)):
-            self.register_buffer(name, values)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.index is None:
-            return F.linear(x, self.weight, self.bias)
-        return map_rows(x, self.index, self.weight, self.bias, "blocks")
+def _subspaces(
+    activation: str | None, features: int, index: Tensor, weight: Tensor, bias: Tensor
+) -> FoldedNRS:
+    """G linear maps of O outputs: index (G, F), weight (G, O, F), bias (G·O,)."""
+    formulation = "dense" if len(bias) * features <= MAX_CELLS else "blocks"
+    return FoldedNRS(features, [index], [(weight, bias)], activation, formulation)
 
 
 class _Forest(nn.Module):
@@ -165,13 +151,16 @@ class _Forest(nn.Module):
     def __init__(self, forest: FoldedForest) -> None:
         super().__init__()
         self.combine, self.n_members, self.bins = forest.combine, forest.n_members, forest.bins
-        index, weight, features = None, forest.weight[:, :-1], forest.n_inputs - 1
         # The last input is always 0; it need not be there if its weight is 0.
+        features, shift = forest.n_inputs - 1, forest.shift.reshape(-1)
+        self.first: nn.Module = nn.Linear(features, len(shift))
         if forest.wide:
             blank = forest.index == features
             index = forest.index.masked_fill(blank, 0).flatten(0, 1)
             weight = forest.weight.masked_fill(blank.unsqueeze(2), 0).flatten(0, 1)
-        self.first = _Subspaces(features, index, weight, forest.shift.reshape(-1))
+            self.first = _subspaces(None, features, index, weight, shift)
+        else:
+            self.first.load_state_dict({"weight": forest.weight[:, :-1], "bias": shift})
         names = [(f"weight{number}", f"shift{number}") for number in range(forest.n_hidden)]
         self.names = [*names, ("out_weight", "out_bias")]
         for name in (name for pair in self.names for name in pair):
