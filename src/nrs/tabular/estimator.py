@@ -483,7 +483,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             Where to draw; a new figure if None.
         """
         check_is_fitted(self)
-        from nrs.tabular.plots import plot_history
+        from nrs.tabular.explain.plots import plot_history
 
         return plot_history(self.history_, ax)
 

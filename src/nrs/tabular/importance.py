@@ -22,14 +22,9 @@ BLOCK_CELLS = 1 << 20
 def column_importances(
     network: nn.Module, rows: Rows, encoder: TableEncoder, max_rows: int = MAX_ROWS
 ) -> np.ndarray:
-    """Share of each source column in how strongly the outputs respond to the input.
+    """Share of each source column in the sum of its features' :func:`response`, (n_columns,).
 
-    A column's response is the sum over its features of how far the outputs move when the feature
-    moves as much as it usually does (:func:`response`). Columns that the encoder dropped have none.
-
-    Returns
-    -------
-    ndarray (n_columns,), non-negative, summing to one.
+    Columns that the encoder dropped have none.
     """
     x = rows.inputs(max_rows)
     by_column = np.zeros(encoder.n_features_in_)
@@ -52,9 +47,9 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
     they move. The slope within a bin does not count: many rows may share a value at the edge of a
     narrow bin, as those without a value do, and its slope would drown all others.
 
-    Several outputs are taken relative to their mean, since only differences between classes
-    count. Many outputs are replaced by random combinations with signs ±1, whose squared gradients
-    have the sum of all squared gradients as their mean.
+    Outputs are taken relative to their mean, since only differences between classes count. Many
+    are replaced by random combinations with signs ±1, whose squared gradients have the sum of all
+    squared gradients as their mean.
 
     **Shape** x ``(B, d)``, result ``(d,)``.
 
@@ -64,47 +59,45 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
     >>> bool(torch.allclose(response(linear, x), linear.weight[0].abs() * x.std(0)))
     True
     """
+    (n_rows, d), blocks = x.shape, []
     forest = network if isinstance(network, ForestNetwork) else None
     with torch.no_grad():
-        inputs = x if forest is None else forest.inputs(x)
-    inputs = inputs.detach().clone().requires_grad_()
-    spread = inputs.detach().std(0)[: x.shape[1]]
-    blocks = []
+        inputs = x.clone() if forest is None else forest.inputs(x)
+    spread = inputs.std(0)[:d]
     if forest is not None:
-        binned, places = bins_by_feature(forest.bins, x.shape[1])
-        usual = inputs.detach() - inputs.detach().mean(0)
+        binned, places = bins_by_feature(forest.bins, d)
+        usual = inputs - inputs.mean(0)
         # A block at a time: of a wide table, all bins of all rows would take a lot of memory.
-        some = max(1, BLOCK_CELLS // (len(x) * places.shape[1]))
+        some = max(1, BLOCK_CELLS // (n_rows * places.shape[1]))
         for features, own in zip(binned.split(some), places.split(some), strict=True):
             bins = usual[:, own]
-            covariance = torch.einsum("bfi,bfj->fij", bins, bins) / (len(x) - 1)
+            covariance = torch.einsum("bfi,bfj->fij", bins, bins) / (n_rows - 1)
             blocks.append((features, own, covariance))
+    inputs.requires_grad_()
     with torch.enable_grad():
         outputs = network(inputs) if forest is None else forest.forward_from(inputs)
         if outputs.shape[1] > 1:
             outputs = outputs - outputs.mean(1, keepdim=True)
-        directions = torch.eye(outputs.shape[1])
-        if len(directions) > MAX_OUTPUTS:
-            signs = torch.Generator().manual_seed(0)
-            directions = torch.randint(2, (MAX_OUTPUTS, len(directions)), generator=signs) * 2.0 - 1
-            directions /= MAX_OUTPUTS**0.5
-        squares = torch.zeros_like(x)
-        for direction in directions.to(x):
-            (gradient,) = torch.autograd.grad(
-                outputs, inputs, direction.expand_as(outputs), retain_graph=True
-            )
-            moved = (gradient[:, : x.shape[1]] * spread).square()
-            for features, own, covariance in blocks:
-                slopes = gradient[:, own]
-                moved[:, features] = torch.einsum("bfi,fij,bfj->bf", slopes, covariance, slopes)
-            squares += moved
+    directions = torch.eye(outputs.shape[1])
+    if len(directions) > MAX_OUTPUTS:
+        signs = torch.Generator().manual_seed(0)
+        directions = torch.randint(2, (MAX_OUTPUTS, len(directions)), generator=signs) * 2.0 - 1
+        directions /= MAX_OUTPUTS**0.5
+    squares = torch.zeros_like(x)
+    for direction in directions.to(x):
+        (gradient,) = torch.autograd.grad(
+            outputs, inputs, direction.expand_as(outputs), retain_graph=True
+        )
+        moved = (gradient[:, :d] * spread).square()
+        for features, own, covariance in blocks:
+            slopes = gradient[:, own]
+            moved[:, features] = torch.einsum("bfi,fij,bfj->bf", slopes, covariance, slopes)
+        squares += moved
     return squares.clamp(min=0).sqrt().mean(0)
 
 
 def bins_by_feature(bins: PiecewiseLinear, d: int) -> tuple[Tensor, Tensor]:
-    """The features that have bins, and the inputs that each is read by: itself and its bins.
-
-    Rows of inputs are filled up with the last one, which is always 0.
+    """The features that have bins; the inputs of each, filled up with the last, which is always 0.
 
     Examples
     --------
@@ -114,9 +107,8 @@ def bins_by_feature(bins: PiecewiseLinear, d: int) -> tuple[Tensor, Tensor]:
             [2, 5, 6]]))
     """
     binned, counts = bins.source.unique(return_counts=True)
-    blank = d + bins.n_bins
-    width = int(counts.max()) if len(counts) else 0
-    places = torch.full((len(binned), 1 + width), blank, device=binned.device)
+    width = 1 + (int(counts.max()) if len(counts) else 0)
+    places = torch.full((len(binned), width), d + bins.n_bins, device=binned.device)
     places[:, 0] = binned
     for row, feature in enumerate(binned):
         own = torch.nonzero(bins.source == feature).flatten()

@@ -60,6 +60,9 @@ def test_other_explainers_take_the_coded_rows(flats, model):
     shap = pytest.importorskip("shap")
     X, _ = flats
     coded = explain.CodedRows(model, X[:3], X[50:60])
+    assert coded.rows.shape == (3, 4)
+    assert coded.cells[:, 3].tolist() == X["garden"][:3].tolist()
+    assert (coded(coded.rows) == model.predict_proba(X[:3])).all()
     kernel = shap.KernelExplainer(coded, coded.background)
     found = kernel.shap_values(coded.rows, silent=True)
     expected = model.predict_proba(X[:3])

@@ -1,23 +1,31 @@
-"""Plots of trees and of importances, with matplotlib."""
+"""Plots of trees and importances, of a fit and of a search, with matplotlib."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrs._util.optional import import_optional
-from nrs.tabular.explain.inputs import Model
-from nrs.tabular.explain.trees import Trees
+from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.forest.estimator import ForestEstimator
+from nrs.tabular.targets import Target
+from nrs.training import History
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#4878a8", "#c8553d", "#588157", "#e0a458", "#8a6fb0", "#4aa3a2", "#a0616a", "#7d7d7d")
+BLUE, RED = COLOURS[:2]
 # More columns are hard to read in a small plot.
 MAX_BARS = 10
 BINS = 40
-BLUE = COLOURS[0]
 
 
-def plot_importance(model: Model, n: int = 20, ax: Any = None) -> Any:
+def plot_importance(model: TableEstimator, n: int = 20, ax: Axes | None = None) -> Axes:
     """Draw the importance of the columns, the largest on top; returns the axes.
 
     Parameters
@@ -26,21 +34,18 @@ def plot_importance(model: Model, n: int = 20, ax: Any = None) -> Any:
     n : how many columns to draw.
     ax : axes to draw in; a new figure's if None.
     """
-    plt = import_optional("matplotlib.pyplot", "plot_importance", "plots")
-    values = model.feature_importances_
-    names = model.encoder_.column_names
+    values, names = model.feature_importances_, model.encoder_.column_names
     order = np.argsort(-values, kind="stable")[:n][::-1]
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6, 0.9 + 0.28 * len(order)), layout="constrained")
-    ax.barh([_short(names[i], 28) for i in order], values[order], color=BLUE, height=0.7)
+    ax = ax or _subplots("plot_importance", figsize=(6, 0.9 + 0.28 * len(order)))[1]
+    _draw_bars(ax, [_short(names[i], 28) for i in order], values[order], height=0.7)
     ax.set_xlabel("share of the model's response")
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.tick_params(axis="y", length=0)
     ax.margins(y=0.02)
     return ax
 
 
-def plot_tree(model: Model, X: Any, y: Any = None, tree: int = 0, axes: Any = None) -> Any:
+def plot_tree(
+    model: ForestEstimator, X: Any, y: Any = None, tree: int = 0, axes: Sequence[Axes] | None = None
+) -> Sequence[Axes]:
     """Draw one tree: its columns, and where the rows of a table lie relative to its threshold.
 
     Left: for each column that it reads, the 10 to 90 % quantiles over the rows of its part of the
@@ -52,37 +57,47 @@ def plot_tree(model: Model, X: Any, y: Any = None, tree: int = 0, axes: Any = No
     model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     X, y : rows to draw, and their labels.
     tree : number of the tree in ``model.trees()``: 0 is the most important one.
-    axes : two axes to draw in.
+    axes : two axes to draw in; a new figure's if None.
 
     Returns
     -------
     axes
         The two that were drawn in.
+
+    Raises
+    ------
+    ValueError
+        If there is no tree of that number.
     """
-    plt = import_optional("matplotlib.pyplot", "plot_tree", "plots")
-    trees: Trees = model.trees(tree + 1)
+    trees = model.trees()
     if not 0 <= tree < len(trees):
         raise ValueError(f"tree must be from 0 to {len(trees) - 1}; got {tree}")
-    one = trees[tree]
+    one, parts = trees[tree], trees.contributions(X, tree)
+    order = np.argsort(parts.std(0))[-MAX_BARS:]
     if axes is None:
-        bars = min(len(one.columns), MAX_BARS)
-        size = (9, max(2.8, 1.3 + 0.26 * bars))
-        _, axes = plt.subplots(1, 2, figsize=size, width_ratios=(2, 3), layout="constrained")
-    _draw_parts(axes[0], one.columns, trees.contributions(X, tree))
-    sums = trees[tree : tree + 1].sums(X)[:, 0] + one.threshold
-    _draw_sides(axes[1], model, sums, one.threshold, y)
-    axes[0].set_title(f"tree {one.tree} of member {one.member}", loc="left", fontsize=10)
-    axes[1].set_title(
-        f"importance {one.importance:.2%}, number {tree + 1} of all", loc="left", fontsize=10
-    )
+        size = (9, max(2.8, 1.3 + 0.26 * len(order)))
+        axes = _subplots("plot_tree", 1, 2, figsize=size, width_ratios=(2, 3))[1]
+    left, right = axes
+    low, middle, high = (np.quantile(parts, [0.1, 0.5, 0.9], axis=0) - parts.mean(0))[:, order]
+    names = [_short(one.columns[i], 24) for i in order]
+    _draw_bars(left, names, high - low, left=low, height=0.6)
+    left.plot(middle, range(len(order)), "|", color="white", markersize=8)
+    left.axvline(0, color="0.55", linewidth=0.8)
+    left.set_xlabel("part of the weighted sum")
+    left.set_title(f"tree {one.tree} of member {one.member}", loc="left", fontsize=10)
+    _draw_sides(right, model.target_, parts.sum(1), one.threshold, y, fontsize=9)
+    right.set_xlabel("weighted sum; the line is the threshold")
+    title = f"importance {one.importance:.2%}, number {tree + 1} of all"
+    right.set_title(title, loc="left", fontsize=10)
+    if len(right.get_legend_handles_labels()[1]) > 1:
+        right.legend(frameon=False, fontsize=8, loc="upper left")
     return axes
 
 
-def plot_forest(model: Model, X: Any, y: Any = None, n: int = 9) -> Any:
+def plot_forest(model: ForestEstimator, X: Any, y: Any = None, n: int = 9) -> Figure:
     """Draw the `n` most important trees as small plots of the rows; returns the figure.
 
-    Each plot shows the weighted sums of the rows, by class if `y` is given, and the columns
-    that weigh most.
+    Each shows the weighted sums of the rows, by class if `y` is given, and the heaviest columns.
 
     Parameters
     ----------
@@ -90,22 +105,18 @@ def plot_forest(model: Model, X: Any, y: Any = None, n: int = 9) -> Any:
     X, y : rows to draw, and their labels.
     n : how many trees to draw.
     """
-    plt = import_optional("matplotlib.pyplot", "plot_forest", "plots")
-    trees: Trees = model.trees(n)
+    trees = model.trees(n)
     across = min(3, len(trees))
     down = -(-len(trees) // across)
-    figure, grid = plt.subplots(
-        down, across, figsize=(3.4 * across, 2.3 * down + 0.4), layout="constrained", squeeze=False
-    )
-    sums = trees.sums(X)
-    for place, ax in enumerate(grid.flat):
-        if place >= len(trees):
-            ax.axis("off")
-            continue
-        one = trees[place]
-        _draw_sides(ax, model, sums[:, place] + one.threshold, one.threshold, y, small=True)
-        spread = trees.contributions(X, place).std(0)
-        heaviest = [_short(one.columns[i], 16) for i in np.argsort(-spread)[:3]]
+    size = (3.4 * across, 2.3 * down + 0.4)
+    figure, grid = _subplots("plot_forest", down, across, figsize=size, squeeze=False)
+    for ax in grid.flat[len(trees) :]:
+        ax.axis("off")
+    for place, (one, ax) in enumerate(zip(trees, grid.flat, strict=False)):
+        parts = trees.contributions(X, place)
+        _draw_sides(ax, model.target_, parts.sum(1), one.threshold, y, fontsize=7)
+        ax.tick_params(axis="x", labelsize=7)
+        heaviest = [_short(one.columns[i], 16) for i in np.argsort(-parts.std(0))[:3]]
         more = f" +{len(one.columns) - 3}" if len(one.columns) > 3 else ""
         ax.set_title(", ".join(heaviest) + more, loc="left", fontsize=8)
     handles, labels = grid.flat[0].get_legend_handles_labels()
@@ -117,60 +128,80 @@ def plot_forest(model: Model, X: Any, y: Any = None, n: int = 9) -> Any:
     return figure
 
 
-def _draw_parts(ax: Any, columns: tuple[str, ...], parts: np.ndarray) -> None:
-    low, middle, high = np.quantile(parts, [0.1, 0.5, 0.9], axis=0) - parts.mean(0)
-    order = np.argsort(parts.std(0))[-MAX_BARS:]
-    places = np.arange(len(order))
-    ax.barh(places, high[order] - low[order], left=low[order], color=BLUE, height=0.6)
-    ax.plot(middle[order], places, "|", color="white", markersize=8)
-    ax.axvline(0, color="0.55", linewidth=0.8)
-    ax.set_yticks(places, [_short(columns[i], 24) for i in order])
+def plot_history(history: History, ax: Axes | None = None) -> Axes:
+    """Draw the losses of a fit by epoch, and mark the epoch whose weights were kept."""
+    ax = ax or _subplots("plot_history")[1]
+    epochs = history["epoch"]
+    ax.plot(epochs, history["train_loss"], label="training", color=BLUE)
+    if "val_loss" in history.columns:
+        ax.plot(epochs, history["val_loss"], label="held out", color=RED)
+        if history.best_epoch is not None:
+            ax.axvline(history.best_epoch, color="0.6", linewidth=1, linestyle="--")
+            ax.annotate(
+                "kept", (history.best_epoch, 0.97), xycoords=("data", "axes fraction"),
+                xytext=(4, 0), textcoords="offset points", va="top", color="0.4",
+            )  # fmt: skip
+    return _finish(ax, "epoch", "loss")
+
+
+def plot_trials(trials: list[dict[str, Any]], ax: Axes | None = None) -> Axes:
+    """Draw the score of every trial of a search, and the best so far."""
+    ax = ax or _subplots("plot_history")[1]
+    for state, color in (("pruned", "0.7"), ("complete", BLUE)):
+        chosen = [(one["number"], one["score"]) for one in trials if one["state"] == state]
+        if chosen:
+            places, scores = zip(*chosen, strict=True)
+            ax.scatter(places, scores, s=18, color=color, label=state)
+    complete = [one["score"] if one["state"] == "complete" else -math.inf for one in trials]
+    numbers, best = [one["number"] for one in trials], np.maximum.accumulate(complete)
+    ax.step(numbers, best, where="post", color=RED, label="best so far")
+    return _finish(ax, "trial", "score")
+
+
+def _finish(ax: Axes, x: str, y: str) -> Axes:
+    ax.set(xlabel=x, ylabel=y)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    return ax
+
+
+def _draw_bars(ax: Axes, names: list[str], widths: np.ndarray, **options: Any) -> None:
+    # By place, since names cut short may be alike.
+    ax.barh(range(len(names)), widths, color=BLUE, **options)
+    ax.set_yticks(range(len(names)), names)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("part of the weighted sum")
     ax.spines[["top", "right", "left"]].set_visible(False)
 
 
 def _draw_sides(
-    ax: Any, model: Model, sums: np.ndarray, threshold: float, y: Any, small: bool = False
+    ax: Axes, target: Target, sums: np.ndarray, threshold: float, y: Any, fontsize: float
 ) -> None:
-    groups = _groups(model, y, len(sums))
-    edges = np.histogram_bin_edges(sums, BINS)
-    heights = [sums[rows] for _, rows in groups]
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(groups))]
-    labels = [label for label, _ in groups]
+    """Draw a histogram of weighted sums by class, and the shares on both sides of a threshold."""
+    labels, heights = ["rows"], [sums]
+    if y is not None and target.classes is not None and not target.several:
+        classes, of = target.classes, np.asarray(y)
+        shown = classes if len(classes) <= len(COLOURS) else classes[: len(COLOURS) - 1]
+        labels, heights = list(map(str, shown.tolist())), [sums[of == label] for label in shown]
+        if len(shown) < len(classes):
+            labels, heights = [*labels, "others"], [*heights, sums[~np.isin(of, shown)]]
+    edges = np.histogram_bin_edges(sums, BINS).tolist()
+    colours = COLOURS[: len(labels)]
     ax.hist(heights, edges, stacked=True, color=colours, label=labels, linewidth=0)
     ax.axvline(threshold, color="black", linewidth=1.1)
-    top = ax.get_ylim()[1]
-    ax.set_ylim(0, top * 1.14)
+    ax.set_ylim(0, ax.get_ylim()[1] * 1.14)
     yes = float((sums >= threshold).mean())
     for side, text, align in ((-4, f"no {1 - yes:.0%}", "right"), (4, f"yes {yes:.0%}", "left")):
         ax.annotate(
             text, (threshold, 0.985), xycoords=("data", "axes fraction"), xytext=(side, 0),
-            textcoords="offset points", ha=align, va="top", fontsize=7 if small else 9,
+            textcoords="offset points", ha=align, va="top", fontsize=fontsize,
         )  # fmt: skip
     ax.set_yticks([])
     ax.spines[["top", "right", "left"]].set_visible(False)
-    if small:
-        ax.tick_params(axis="x", labelsize=7)
-        return
-    ax.set_xlabel("weighted sum; the line is the threshold")
-    if len(groups) > 1:
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
 
 
-def _groups(model: Model, y: Any, n_rows: int) -> list[tuple[str, np.ndarray]]:
-    """Rows by class, the last group being all further classes."""
-    target = model.target_
-    if y is None or target.classes is None or target.several:
-        return [("rows", np.ones(n_rows, dtype=bool))]
-    labels = np.asarray(y)
-    shown = target.classes
-    if len(shown) > len(COLOURS):
-        shown = shown[: len(COLOURS) - 1]
-    groups = [(str(label), labels == label) for label in shown.tolist()]
-    if len(shown) < len(target.classes):
-        groups.append(("others", ~np.isin(labels, shown)))
-    return groups
+def _subplots(user: str, *grid: int, figsize: tuple[float, float] = (6, 3.6), **more: Any) -> Any:
+    plt = import_optional("matplotlib.pyplot", user, "plots")
+    return plt.subplots(*grid, figsize=figsize, layout="constrained", **more)
 
 
 def _short(name: str, length: int) -> str:

@@ -6,14 +6,18 @@ each distinct cell of a column gets a number, and the function that SHAP calls l
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nrs._util.optional import import_optional
 from nrs.tabular.encode.table import Table
-from nrs.tabular.explain.inputs import Model, encoded
+from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.explain.trees import encoded
+
+if TYPE_CHECKING:
+    from shap import Explanation
 
 ALGORITHMS = ("auto", "exact", "permutation")
 
@@ -31,36 +35,22 @@ class CodedRows:
     ----------
     rows, background : (n_rows, n_columns) the cells as numbers; equal cells have equal numbers.
     cells : (n_rows, n_columns) of object, the cells of `X` as they are.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from nrs import NRSClassifier
-    >>> X = pd.DataFrame({"colour": ["red", "blue", None, "red"] * 10, "size": range(40)})
-    >>> model = NRSClassifier(preset="fast", epochs=2, random_state=0).fit(X, [0, 1, 1, 0] * 10)
-    >>> coded = CodedRows(model, X[:3], X[5:15])
-    >>> coded.rows.shape, coded.cells[0].tolist()
-    ((3, 2), ['red', 0])
-    >>> bool((coded(coded.rows) == model.predict_proba(X[:3])).all())
-    True
     """
 
-    def __init__(self, model: Model, X: Any, background: Any) -> None:
+    def __init__(self, model: TableEstimator, X: Any, background: Any) -> None:
         check_is_fitted(model)
-        parts = [encoded(model, table) for table in (background, X)]
-        self._model, self._features = model, np.concatenate(parts)
+        usual, rows = encoded(model, background), encoded(model, X)
+        self._model, self._features = model, np.concatenate([usual, rows])
         self._groups = model.encoder_.groups_
         codes = np.zeros((len(self._features), model.encoder_.n_features_in_))
         # For each column, a row that holds the cell of a number.
         self._where: list[np.ndarray] = []
         for column in range(codes.shape[1]):
-            _, first, inverse = np.unique(
-                self._features[:, self._groups == column],
-                axis=0, return_index=True, return_inverse=True,
-            )  # fmt: skip
+            own = self._features[:, self._groups == column]
+            _, first, inverse = np.unique(own, axis=0, return_index=True, return_inverse=True)
             codes[:, column] = inverse.ravel()
             self._where.append(first)
-        self.background, self.rows = np.split(codes, [len(parts[0])])
+        self.background, self.rows = np.split(codes, [len(usual)])
         self.cells = _cells(model.read_table(X))
 
     def __call__(self, codes: Any) -> np.ndarray:
@@ -68,26 +58,23 @@ class CodedRows:
 
         Parameters
         ----------
-        codes : array (n_rows, n_columns)
-            Cells as numbers, each one of those in its column of `rows` or `background`.
+        codes : (n_rows, n_columns) cells as numbers, taken from `rows` or `background`.
         """
-        places = np.asarray(codes).astype(np.int64)
-        rows = np.column_stack([
-            where[places[:, column]] for column, where in enumerate(self._where)
-        ])  # fmt: skip
+        places = np.asarray(codes).astype(np.int64).T
+        rows = np.column_stack([where[p] for where, p in zip(self._where, places, strict=True)])
         features = self._features[rows[:, self._groups], np.arange(len(self._groups))]
         return self._model.target_.answer(self._model.forward(features))
 
 
 def shap_values(
-    model: Model,
+    model: TableEstimator,
     X: Any,
     background: Any,
     *,
     algorithm: str = "auto",
     max_evals: int | str = "auto",
     seed: int = 0,
-) -> Any:
+) -> Explanation:
     """Shapley values of a raw table's columns by the shap package.
 
     Parameters
@@ -95,19 +82,16 @@ def shap_values(
     model : fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`
     X : rows to explain, as ``predict`` takes them: text, missing cells and dates as they are.
     background : rows that stand for the usual cells of each column; a few dozen are enough.
-    algorithm : {"auto", "exact", "permutation"}
-        Of ``shap.Explainer``; "auto" is exact for up to ten columns.
-    max_evals : int or "auto"
-        How often a row may be predicted.
-    seed : int
-        Of the permutations.
+    algorithm : "auto", "exact" or "permutation", of ``shap.Explainer``; "auto" is exact for up to
+        ten columns.
+    max_evals : how often a row may be predicted, or "auto".
+    seed : of the permutations.
 
     Returns
     -------
     shap.Explanation
         ``values`` (n_rows, n_columns, n_classes) of probabilities, or (n_rows, n_columns) of one
-        number; with ``base_values`` they add up to the prediction. ``data`` holds the cells as they
-        are, so that SHAP's plots show them.
+        number; with ``base_values`` they add up to the prediction. ``data`` holds the raw cells.
 
     Raises
     ------

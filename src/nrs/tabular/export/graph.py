@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from numpy.typing import ArrayLike, DTypeLike
+from torch import nn
 
 from nrs._util.optional import import_optional
 from nrs._version import __version__
 
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto, ValueInfoProto
+
 # 18 is the oldest that torch's exporter writes; onnxruntime reads it from 1.14 (2023) on.
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 IR_VERSION = 8
+# A protocol buffer cannot hold more.
+MAX_BYTES = 2**31 - 1
 
 
 class Graph:
@@ -28,8 +37,10 @@ class Graph:
 
     def __init__(self) -> None:
         self.onnx = import_optional("onnx", "to_onnx", "export")
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self.inputs: list[ValueInfoProto] = []
+        self.outputs: list[ValueInfoProto] = []
         self._count = 0
 
     def _fresh(self, stem: str) -> str:
@@ -39,21 +50,16 @@ class Graph:
     def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Add an operator with one output; returns the name of that."""
         name = self._fresh(kind)
-        self.nodes.append(
-            self.onnx.helper.make_node(
-                kind, list(inputs), [name], name=name, domain=domain, **attributes
-            )
-        )
+        make = self.onnx.helper.make_node
+        self.nodes.append(make(kind, inputs, [name], name=name, domain=domain, **attributes))
         return name
 
-    def constant(self, values: Any) -> str:
+    def constant(self, values: ArrayLike) -> str:
         """Add an array of numbers, booleans or texts."""
-        array = np.asarray(values)
-        name = self._fresh("constant")
+        array, name = np.asarray(values), self._fresh("constant")
         if array.dtype.kind in "OU":
-            texts = [str(text).encode() for text in array.reshape(-1).tolist()]
-            kind = self.onnx.TensorProto.STRING
-            tensor = self.onnx.helper.make_tensor(name, kind, array.shape, texts)
+            texts = [str(text).encode() for text in array.flat]
+            tensor = self.onnx.helper.make_tensor(name, self._kind(object), array.shape, texts)
         else:
             tensor = self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
         self.constants.append(tensor)
@@ -63,12 +69,11 @@ class Graph:
         """Add an operator on int64 values, the second of which may be a number."""
         return self.op(kind, value, self.constant(np.int64(by)) if isinstance(by, int) else by)
 
-    def cast(self, value: str, dtype: type) -> str:
+    def cast(self, value: str, dtype: DTypeLike) -> str:
         """Convert to a NumPy dtype."""
-        kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return self.op("Cast", value, to=kind)
+        return self.op("Cast", value, to=self._kind(dtype))
 
-    def columns(self, value: str, places: Any) -> str:
+    def columns(self, value: str, places: ArrayLike) -> str:
         """Take some columns of a (rows, columns) value."""
         return self.op("Gather", value, self.constant(np.asarray(places, np.int64)), axis=1)
 
@@ -79,52 +84,60 @@ class Graph:
     def reshape(self, value: str, *shape: int) -> str:
         return self.op("Reshape", value, self.constant(np.array(shape, np.int64)))
 
-    def append(self, other: Any, inputs: Sequence[str]) -> list[str]:
-        """Add a whole graph that takes values of this one; returns the names of its outputs."""
-        self._count += 1
-        names = dict(zip((value.name for value in other.input), inputs, strict=True))
-
-        def renamed(name: str) -> str:
-            return names.setdefault(name, f"nrs/{self._count}/{name}") if name else ""
-
-        for tensor in other.initializer:
-            tensor.name = renamed(tensor.name)
+    def module(self, network: nn.Module, n_features: int, x: str) -> str:
+        """Add a torch module of (rows, n_features) float32; returns the name of its output."""
+        import_optional("onnxscript", "to_onnx", "export")  # torch's exporter needs it
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's deprecations of its own functions
+            program = torch.onnx.export(
+                network.eval(),
+                (torch.zeros(2, n_features),),
+                dynamo=True,
+                dynamic_shapes=({0: torch.export.Dim("rows")},),
+                opset_version=OPSETS[""],
+                verbose=False,
+            )
+        assert program is not None
+        prefix, proto = f"{self._fresh('network')}/", program.model_proto.graph
+        graph = self.onnx.compose.add_prefix_graph(proto, prefix)
+        for tensor in graph.initializer:
             tensor.ClearField("metadata_props")
-            self.constants.append(tensor)
-        for node in other.node:
+        for node in graph.node:
             # Where in the source it came from; of no use to a runtime.
             node.ClearField("metadata_props")
             node.ClearField("doc_string")
-            node.name = f"nrs/{self._count}/{node.name}"
-            node.input[:] = map(renamed, node.input)
-            node.output[:] = map(renamed, node.output)
-            self.nodes.append(node)
-        return [renamed(value.name) for value in other.output]
+            node.input[:] = [x if name == graph.input[0].name else name for name in node.input]
+        self.constants.extend(graph.initializer)
+        self.nodes.extend(graph.node)
+        output: str = graph.output[0].name
+        return output
 
-    def rename(self, value: str, name: str) -> None:
-        """Give a value a name of its own, as the outputs of a graph have."""
+    def input(self, name: str, dtype: DTypeLike, *shape: int) -> str:
+        """Declare an input of shape (rows, ...); texts have dtype object."""
+        self.inputs.append(self._declared(name, dtype, shape))
+        return name
+
+    def output(self, name: str, value: str, dtype: DTypeLike, *shape: int) -> None:
+        """Declare a value as an output; underscores follow its name if an input has that."""
+        while name in [one.name for one in self.inputs]:
+            name += "_"
         self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name], name=name))
+        self.outputs.append(self._declared(name, dtype, shape))
 
-    def value(self, name: str, dtype: Any, *shape: int) -> Any:
-        """Declare an input or output of shape (rows, ...); texts have dtype object."""
-        kind = self.onnx.TensorProto.STRING
-        if np.dtype(dtype).kind not in "OU":
-            kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return self.onnx.helper.make_tensor_value_info(name, kind, ["rows", *shape])
+    def _declared(self, name: str, dtype: DTypeLike, shape: Sequence[int]) -> ValueInfoProto:
+        make = self.onnx.helper.make_tensor_value_info
+        return make(name, self._kind(dtype), ["rows", *shape])
 
-    def serialize(
-        self, inputs: list[Any], outputs: list[Any], metadata: dict[str, str], max_bytes: int
-    ) -> bytes:
-        """The bytes of a file, checked by onnx.
+    def _kind(self, dtype: DTypeLike) -> int:
+        if np.dtype(dtype).kind in "OU":
+            return self.onnx.TensorProto.STRING
+        return self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
-        Raises
-        ------
-        ValueError
-            If there are more than `max_bytes`.
-        """
+    def serialize(self, metadata: dict[str, str]) -> bytes:
+        """The bytes of a file, checked by onnx; raises ValueError if they are too many."""
         helper = self.onnx.helper
         model = helper.make_model(
-            helper.make_graph(self.nodes, "nrs", inputs, outputs, self.constants),
+            helper.make_graph(self.nodes, "nrs", self.inputs, self.outputs, self.constants),
             opset_imports=[helper.make_opsetid(*entry) for entry in OPSETS.items()],
             ir_version=IR_VERSION,
             producer_name="nrs",
@@ -132,9 +145,9 @@ class Graph:
         )
         helper.set_model_props(model, metadata)
         size = model.ByteSize()
-        if size > max_bytes:
+        if size > MAX_BYTES:
             raise ValueError(
-                f"An ONNX file can have at most {max_bytes:,} bytes; this model has {size:,}. "
+                f"An ONNX file can have at most {MAX_BYTES:,} bytes; this model has {size:,}. "
                 "Fit a smaller one."
             )
         self.onnx.checker.check_model(model)

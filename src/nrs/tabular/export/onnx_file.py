@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nrs._util.atomic import atomic_write
 from nrs._version import __version__
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.export.graph import Graph
-from nrs.tabular.export.network import add_network
-
-if TYPE_CHECKING:
-    from nrs.tabular.classifier import NRSClassifier
-    from nrs.tabular.encode.encoder import TableEncoder
-    from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.export.module import for_export
 
 MATRIX = "X"
-# A protocol buffer cannot hold more.
-MAX_BYTES = 2**31 - 1
 
 
-def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+def to_onnx(model: TableEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to an ONNX file; see :meth:`nrs.NRSClassifier.to_onnx`.
 
     Parameters
@@ -32,30 +27,23 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     model : the fitted estimator.
     path : where to write; an existing file is replaced.
     """
-    encoder = _dense_encoder(model)
+    encoder, schema = _dense_encoder(model), onnx_schema(model)
     graph = Graph()
-    schema = onnx_schema(model)
     if encoder.reads_matrix:
-        inputs = [graph.value(MATRIX, np.float64, encoder.n_features_in_)]
+        inputs = [graph.input(MATRIX, np.float64, encoder.n_features_in_)]
     else:
         types = {"double": np.float64, "string": object}
-        inputs = [graph.value(one["name"], types[one["type"]], 1) for one in schema["columns"]]
-    names = [value.name for value in inputs]
-    features = encoder.to_onnx(graph, names)
-    outputs = add_network(graph, model.predictor_, encoder.n_features_out_, features)
-    ends = []
+        inputs = [graph.input(one["name"], types[one["type"]], 1) for one in schema["columns"]]
+    features = encoder.to_onnx(graph, inputs)
+    outputs = graph.module(for_export(model.predictor_), encoder.n_features_out_, features)
     for name, value, dtype, shape in model.target_.to_onnx(graph, outputs):
-        # A column may have that name.
-        while name in names:
-            name += "_"
-        graph.rename(value, name)
-        ends.append(graph.value(name, dtype, *shape))
-    content = graph.serialize(inputs, ends, {"nrs": json.dumps(schema)}, MAX_BYTES)
+        graph.output(name, value, dtype, *shape)
+    content = graph.serialize({"nrs": json.dumps(schema)})
     with atomic_write(path) as file:
         file.write(content)
 
 
-def onnx_inputs(model: NRSClassifier | NRSRegressor, X: Any) -> dict[str, np.ndarray]:
+def onnx_inputs(model: TableEstimator, X: Any) -> dict[str, np.ndarray]:
     """Convert a table to the inputs of the file that :func:`to_onnx` writes.
 
     Parameters
@@ -79,23 +67,19 @@ def onnx_inputs(model: NRSClassifier | NRSRegressor, X: Any) -> dict[str, np.nda
            [2.5]]), 'x1': array([['red'],
            ['']], dtype=object)}
     """
-    encoder = _dense_encoder(model)
-    table = model.read_table(X)
+    encoder, table = _dense_encoder(model), model.read_table(X)
+    places = zip(encoder.find_columns(table).tolist(), encoder.kinds_, strict=True)
     columns = [
         encoder.column_encoder(index).onnx_cells(table.column(place, kind))[:, None]
-        for index, (place, kind) in enumerate(
-            zip(encoder.find_columns(table).tolist(), encoder.kinds_, strict=True)
-        )
+        for index, (place, kind) in enumerate(places)
     ]
     if encoder.reads_matrix:
         return {MATRIX: np.hstack(columns)}
     return dict(zip(encoder.column_names, columns, strict=True))
 
 
-def onnx_schema(model: NRSClassifier | NRSRegressor) -> dict[str, Any]:
-    """What the inputs and outputs of the file mean, as JSON values.
-
-    The file's metadata has the same under ``"nrs"``; not every runtime can read that.
+def onnx_schema(model: TableEstimator) -> dict[str, Any]:
+    """What the inputs and outputs of the file mean, as JSON values; its metadata has the same.
 
     Parameters
     ----------
@@ -110,24 +94,21 @@ def onnx_schema(model: NRSClassifier | NRSRegressor) -> dict[str, Any]:
     check_is_fitted(model)
     encoder, target = model.encoder_, model.target_
     columns = [
-        {"name": name, "kind": encoder.kinds_[index], **encoder.column_encoder(index).onnx_schema()}
-        for index, name in enumerate(encoder.column_names)
+        {"name": name, "kind": kind, **encoder.column_encoder(index).onnx_schema()}
+        for index, (name, kind) in enumerate(zip(encoder.column_names, encoder.kinds_, strict=True))
     ]
     schema: dict[str, Any] = {"nrs": __version__, "task": target.kind, "columns": columns}
     if target.classes is not None:
-        schema["classes"] = [
-            label if isinstance(label, (bool, int, float, str)) else str(label)
-            for label in target.classes.tolist()
-        ]
+        labels, plain = target.classes.tolist(), (bool, int, float, str)
+        schema["classes"] = [one if isinstance(one, plain) else str(one) for one in labels]
     return schema
 
 
-def _dense_encoder(model: Any) -> TableEncoder:
+def _dense_encoder(model: TableEstimator) -> TableEncoder:
     check_is_fitted(model)
-    encoder: TableEncoder = model.encoder_
-    if encoder.is_sparse_:
+    if model.encoder_.is_sparse_:
         raise ValueError(
             "ONNX has no sparse rows, but the model was fitted to a sparse matrix. Fit it to "
             "X.toarray(), or use to_torch() and encode rows with model.encoder_."
         )
-    return encoder
+    return model.encoder_

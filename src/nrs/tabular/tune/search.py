@@ -103,7 +103,7 @@ class TuneResult:
         ax : matplotlib axes, optional
             Where to draw; a new figure if None.
         """
-        from nrs.tabular.plots import plot_trials
+        from nrs.tabular.explain.plots import plot_trials
 
         return plot_trials(self.trials_, ax)
 

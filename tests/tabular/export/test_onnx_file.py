@@ -108,7 +108,7 @@ def test_wide_tables_and_groups_of_learners(tmp_path, monkeypatch):
     grouped = NRSClassifier(preset="single", n_per=2, epochs=1, random_state=0, verbose=0)
     grouped.fit(X, y)
     # As lists of features rather than as one matrix.
-    monkeypatch.setattr("nrs.tabular.export.network.MAX_CELLS", 0)
+    monkeypatch.setattr("nrs.tabular.export.module.MAX_CELLS", 0)
     for model in (forest, grouped):
         outputs = run(model, X, tmp_path / "m.onnx")
         np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X), atol=1e-5)
@@ -180,7 +180,7 @@ def test_what_cannot_be_written(tmp_path, monkeypatch):
         model.to_onnx(path)
     dense = NRSClassifier(**FAST).fit(X.toarray(), np.arange(40) % 2)
     path.write_bytes(b"before")
-    monkeypatch.setattr("nrs.tabular.export.onnx_file.MAX_BYTES", 1000)
+    monkeypatch.setattr("nrs.tabular.export.graph.MAX_BYTES", 1000)
     with pytest.raises(ValueError, match="at most 1,000 bytes; this model has"):
         dense.to_onnx(path)
     assert path.read_bytes() == b"before"

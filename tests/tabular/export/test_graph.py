@@ -1,4 +1,4 @@
-"""A network in an ONNX graph gives what torch gives."""
+"""A module in an ONNX graph gives what torch gives."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 from nrs.core import fold
 from nrs.tabular.export.graph import IR_VERSION, OPSETS, Graph
-from nrs.tabular.export.network import add_network, for_export
+from nrs.tabular.export.module import for_export
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.network import TableNetwork
@@ -40,9 +40,9 @@ def forest(combine, *, wide):
 def written(network):
     """The bytes of a file that takes "x"."""
     graph = Graph()
-    graph.rename(add_network(graph, network, 7, "x"), "y")
-    x, y = (graph.value(name, np.float32, width) for name, width in (("x", 7), ("y", 3)))
-    return graph.serialize([x], [y], {}, 10**9)
+    x = graph.input("x", np.float32, 7)
+    graph.output("y", graph.module(for_export(network), 7, x), np.float32, 3)
+    return graph.serialize({})
 
 
 @pytest.mark.parametrize("max_cells", [0, 1 << 23])
@@ -63,7 +63,7 @@ def written(network):
     ],
 )
 def test_any_number_of_rows(make, max_cells, monkeypatch):
-    monkeypatch.setattr("nrs.tabular.export.network.MAX_CELLS", max_cells)
+    monkeypatch.setattr("nrs.tabular.export.module.MAX_CELLS", max_cells)
     torch.manual_seed(0)
     network = make().requires_grad_(False)
     session = runtime.InferenceSession(written(network))
