@@ -1,4 +1,4 @@
-"""A fitted estimator as one file: bit-equal, safe, and clear about what is wrong."""
+"""The estimator itself: one step from fit to fitted, and one file that is bit-equal and safe."""
 
 import json
 import pickle
@@ -6,7 +6,8 @@ import struct
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, make_regression
+from sklearn.datasets import load_diabetes, load_iris, make_regression
+from sklearn.exceptions import NotFittedError
 
 from nrs import NRSClassifier, NRSRegressor
 from nrs.training import ModelFileError
@@ -134,8 +135,6 @@ def test_a_file_that_is_not_one(tmp_path):
 
 
 def test_an_unfitted_or_unsaveable_model_writes_nothing(tmp_path):
-    from sklearn.exceptions import NotFittedError
-
     with pytest.raises(NotFittedError):
         NRSRegressor().save(tmp_path / "m")
     X, y = make_regression(40, 3, random_state=0)
@@ -156,3 +155,25 @@ def test_the_header_is_readable_json(tmp_path):
     assert document["kind"] == "table"
     assert document["header"]["estimator"] == "NRSClassifier"
     assert document["header"]["target"]["classes"]["values"] == [0, 1, 2]
+
+
+def test_nothing_of_a_former_fit_stays():
+    X, y = load_diabetes(return_X_y=True)
+    quick = {**QUICK, "preset": "fast", "epochs": 2}
+    model = NRSRegressor(**quick).fit(X, y)
+    model.partial_fit(X[:100], y[:100])
+    assert not hasattr(model, "oob_score_")
+    assert not hasattr(model, "oob_prediction_")
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        model.predict_interval(X)
+    model.fit(X, y).set_params(preset="single").fit(X, y)
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        model.predict_interval(X)
+
+
+def test_rows_after_a_fit_go_to_folds_as_if_none_had_come_before_it():
+    X, y = load_iris(return_X_y=True)
+    quick = {**QUICK, "preset": "fast", "epochs": 2}
+    used = NRSClassifier(**quick).partial_fit(X[:5], y[:5], classes=[0, 1, 2])
+    models = [model.fit(X, y).partial_fit(X, y) for model in (used, NRSClassifier(**quick))]
+    np.testing.assert_array_equal(*(model.predict_proba(X) for model in models))
