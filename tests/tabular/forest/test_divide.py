@@ -1,15 +1,22 @@
 """A forest that several processes train is the one that a single process trains."""
 
+import itertools
 import json
+from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 
 from nrs import NRSClassifier
 from nrs.tabular.forest.bins import PiecewiseLinear
-from nrs.tabular.forest.divide import take_members
+from nrs.tabular.forest.divide import bounds, check_division, divided, division, take_members
 from nrs.tabular.forest.network import ForestNetwork
+from nrs.tabular.recipe import resolve
+from nrs.tabular.run import Run
+from nrs.training.processes import ALONE, Processes
 from tests.forked import Forked
 
 TINY = {"preset": "fast", "n_mul": 2, "hidden": 16, "random_state": 0, "verbose": 0}
@@ -130,3 +137,48 @@ def test_what_cannot_be_divided_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             NRSClassifier(**TINY | arguments).fit(X, y)
+
+
+@given(st.integers(1, 60), st.integers(1, 8))
+def test_processes_have_all_members_between_them(n_members, size):
+    parts = [bounds(n_members, Processes(rank, size)) for rank in range(size)]
+    assert (parts[0][0], parts[-1][1]) == (0, n_members)
+    assert all(stop == start for (_, stop), (start, _) in itertools.pairwise(parts))
+    counts = [stop - start for start, stop in parts]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_members_are_divided_where_each_process_can_have_one():
+    recipe = resolve("fast", {}, 100, 4)
+    assert recipe.members == 8
+    assert [division(recipe, "auto", size) for size in (2, 8, 9)] == ["parts", "parts", "rows"]
+    assert division(recipe, "rows", 2) == "rows"
+    assert division(recipe, "members", 2) == "parts"
+    clipped = replace(recipe, clip_norm=1.0)
+    assert division(clipped, "auto", 2) == "rows"
+    run = Run(seed=0, device=torch.device("cpu"), begin=0.0, n_workers=2, divide="members")
+    with pytest.raises(ValueError, match=r"cannot clip the norm .*Use divide='rows'"):
+        check_division(clipped, run)
+
+
+def test_more_processes_than_members_cannot_divide_them():
+    network = ForestNetwork(3, 1, torch.zeros(2, 4, 2).long(), PiecewiseLinear.between([]))
+    group = Processes(0, 3, divided="parts")
+    message = "2 members for 3 processes"
+    with pytest.raises(ValueError, match=message), divided(network, group):
+        pass
+
+
+def test_a_forest_whose_rows_are_divided_is_whole_again_after_an_error():
+    network = ForestNetwork(3, 1, torch.zeros(2, 4, 2).long(), PiecewiseLinear.between([]))
+    group = Processes(0, 2, divided="rows")
+
+    def fail():
+        with divided(network, group) as trained:
+            assert trained is network
+            assert network.group is group
+            raise KeyError("inside")
+
+    with pytest.raises(KeyError, match="inside"):
+        fail()
+    assert network.group is ALONE

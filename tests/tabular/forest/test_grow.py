@@ -1,15 +1,20 @@
 """Which columns the members of a new forest read, and at which scale."""
 
+import json
 import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nrs import NRSClassifier
-from nrs.tabular.forest.grow import draw_subspaces
+from nrs.tabular.encode.table import read_table
+from nrs.tabular.forest.grow import as_index, blank_forest, draw_subspaces, grow_forest
+from nrs.tabular.model import ForestModel
 from nrs.tabular.recipe import resolve
+from nrs.tabular.rows.memory import MemorySource
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 12), st.integers(0, 99))
@@ -74,3 +79,38 @@ def test_a_forest_weights_a_predictive_column_most():
     predictive = (network.index == 7) & (network.index < 20)
     assert network.gain[predictive].min() == 1
     assert network.gain[(network.index < 20) & ~predictive].max() < 0.6
+
+
+def test_a_blank_forest_takes_the_values_of_a_grown_one():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=80), rng.integers(0, 5, 80), np.arange(80) % 2])
+    source = MemorySource(read_table(X), np.arange(80) % 3, classes=True)
+    recipe = resolve("fast", {"n_mul": 2, "hidden": (8, 4)}, 80, 3)
+    folds, encoder = source.split(recipe, 0, spare=False), source.encoder(None, "standard")
+    target = source.classification()
+    rows, _ = source.rows(encoder, target, folds, torch.device("cpu"))
+    grown = grow_forest(rows, encoder, target, recipe, folds, seed=1)
+    shape = ForestModel(grown, target, recipe, folds).header()["forest"]
+    blank = blank_forest(json.loads(json.dumps(shape)), target, recipe)
+    blank.load_state_dict(grown.state_dict())
+    assert torch.equal(blank.eval().members(rows.features), grown.eval().members(rows.features))
+    again = grow_forest(rows, encoder, target, recipe, folds, seed=1)
+    for name, value in grown.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value), name
+
+
+@given(
+    st.lists(
+        st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=3, max_size=3),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_an_index_holds_the_subspaces_and_blanks(members):
+    index = as_index([[np.array(sorted(one)) for one in member] for member in members], blank=10)
+    assert index.shape[:2] == (len(members), 3)
+    assert index.shape[2] == max(len(one) for member in members for one in member)
+    for member, rows in zip(members, index, strict=True):
+        for one, row in zip(member, rows, strict=True):
+            assert row[: len(one)].tolist() == sorted(one)
+            assert set(row[len(one) :]) <= {10}
