@@ -1,16 +1,26 @@
-"""A fit killed with SIGKILL and started again ends with the bits of one that never was."""
+"""A fit that was killed, or found the disk full, resumes and gives a bit-identical model."""
 
+import errno
+import os
 import random
 import signal
 import time
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 from sklearn.datasets import load_digits
 
+import nrs
 from nrs import NRSClassifier
+from nrs._util import atomic
+from nrs.tabular.rows import stream
+from nrs.training import Callback
 from nrs.training.checkpoint import CheckpointError
 from tests.forked import Forked
+from tests.tabular.mixed import mixed_table
+from tests.tabular.table_files import write_parts
 
 FIT = """
 import sys, time
@@ -28,6 +38,16 @@ model = NRSClassifier(epochs=12, n_mul=1, random_state=0)
 model.set_params(checkpoint=sys.argv[1], callbacks=[Slow()])
 model.fit(X[:600], y[:600]).save(sys.argv[2])
 """
+SHORT = {"preset": "fast", "epochs": 4, "random_state": 0, "verbose": 0, "n_mul": 1}
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    frame, target = mixed_table(1200)
+    frame["target"] = np.where(target, "yes", "no")
+    folder = tmp_path_factory.mktemp("table") / "rows"
+    write_parts(frame, folder)
+    return nrs.Table(folder, "target")
 
 
 def _start(folder):
@@ -74,7 +94,7 @@ def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("preset", ["fast", "single"])
-def test_a_checkpoint_judged_by_other_held_out_rows_is_refused(tmp_path, preset):
+def test_a_checkpoint_of_other_held_out_rows_is_refused(tmp_path, preset):
     X, y = load_digits(return_X_y=True)
     arguments = {"epochs": 2, "random_state": 0, "checkpoint": tmp_path, "preset": preset}
     held_out = X[200:300], y[200:300]
@@ -92,3 +112,89 @@ def test_a_checkpoint_needs_a_seed(tmp_path):
     with pytest.raises(ValueError, match="integer random_state"):
         NRSClassifier(checkpoint=tmp_path / "c").fit(X[:100], y[:100])
     assert not (tmp_path / "c").exists()
+
+
+# Of tables in files.
+
+
+class _KilledError(Exception):
+    pass
+
+
+class _Kill(Callback):
+    def __init__(self, epoch):
+        self.epoch = epoch
+
+    def on_epoch_begin(self, state):
+        if state.epoch == self.epoch:
+            raise _KilledError
+
+
+def _same(one, other):
+    states = one.network_.state_dict(), other.network_.state_dict()
+    return all(np.array_equal(states[0][k].numpy(), states[1][k].numpy()) for k in states[0])
+
+
+def test_a_resumed_fit_is_bit_identical(labelled, tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "BUFFER_CELLS", 20_000)
+    unbroken = NRSClassifier(**SHORT).fit(labelled)
+    with pytest.raises(_KilledError):
+        NRSClassifier(**SHORT, checkpoint=tmp_path, callbacks=[_Kill(2)]).fit(labelled)
+    resumed = NRSClassifier(**SHORT, checkpoint=tmp_path).fit(labelled)
+    assert _same(unbroken, resumed)
+    assert unbroken.history_ == resumed.history_
+    other = labelled.drop(labelled.columns[-1:])
+    with pytest.raises(CheckpointError, match="data"):
+        NRSClassifier(**SHORT, checkpoint=tmp_path).fit(other)
+
+
+def test_a_checkpoint_of_other_labels_or_class_weights_is_refused(tmp_path):
+    x = np.random.default_rng(0).normal(size=300)
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"x": x, "y": x > 0}), path)
+    model = NRSClassifier(**SHORT, checkpoint=tmp_path / "checkpoint")
+    model.fit(nrs.Table(path, "y"))
+    with pytest.raises(CheckpointError, match="data"):
+        NRSClassifier(
+            **SHORT, checkpoint=tmp_path / "checkpoint", class_weight={False: 1, True: 9}
+        ).fit(nrs.Table(path, "y"))
+    size = path.stat().st_size
+    parquet.write_table(pyarrow.table({"x": x, "y": x < 0}), path)
+    assert path.stat().st_size == size
+    with pytest.raises(CheckpointError, match="data"):
+        model.fit(nrs.Table(path, "y"))
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_and_model(labelled, tmp_path, monkeypatch):
+    model = NRSClassifier(**SHORT, checkpoint=tmp_path / "checkpoint")
+    synced = os.fsync
+    calls = []
+
+    def full(descriptor):
+        calls.append(descriptor)
+        # A file and its folder are synced for every checkpoint: the third finds no room.
+        if len(calls) == 5:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        synced(descriptor)
+
+    monkeypatch.setattr(atomic.os, "fsync", full)
+    with pytest.raises(OSError, match=r"epoch 2 could not be written.*make room and run again"):
+        model.fit(labelled)
+    monkeypatch.setattr(atomic.os, "fsync", synced)
+    assert not list((tmp_path / "checkpoint").glob("*.tmp-*"))
+    assert len(list((tmp_path / "checkpoint").iterdir())) == 2
+    model.fit(labelled)
+    assert _same(model, NRSClassifier(**SHORT).fit(labelled))
+
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    before = path.read_bytes()
+
+    def no_room(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic.os, "fsync", no_room)
+    with pytest.raises(OSError, match="No space"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 2

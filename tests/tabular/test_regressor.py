@@ -65,7 +65,7 @@ def test_targets_whose_range_leaves_float64_are_refused():
         NRSRegressor(**QUICK).fit(X, np.sign(X[:, 0]) * 1.2e308)
 
 
-def test_intervals_tell_how_many_rows_they_need():
+def test_intervals_say_how_many_rows_they_need():
     X = np.arange(6.0).reshape(3, 2)
     model = NRSRegressor(**QUICK).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="at least 4 rows"):

@@ -1,6 +1,7 @@
-"""One pass over files counts what a fit in memory learns; weights and groups as in memory."""
+"""Rows in files: one pass counts what a fit in memory learns, and a fit is like one in memory."""
 
 import itertools
+import logging
 
 import numpy as np
 import pandas as pd
@@ -18,12 +19,13 @@ from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.number import moments
 from nrs.tabular.encode.statistics import TableStatistics
 from nrs.tabular.encode.table import read_table
-from nrs.tabular.forest.folds import Folds
-from nrs.tabular.rows.sample import RowSample
+from nrs.tabular.rows import stream
 from nrs.tabular.rows.table import TableSource
 from tests.tabular.mixed import mixed_table
+from tests.tabular.table_files import write_parts
 
 QUICK = {"preset": "fast", "n_mul": 2, "hidden": 16, "epochs": 2, "random_state": 0, "verbose": 0}
+SHORT = {"preset": "fast", "epochs": 4, "random_state": 0, "verbose": 0, "n_mul": 1}
 DECLARED = ["year"]
 
 
@@ -65,20 +67,26 @@ def test_the_encoder_is_that_of_a_fit_in_memory(mixed, declared, scale):
     assert np.array_equal(again.transform(rows), learned.transform(rows))
 
 
-def test_what_four_processes_count_is_what_one_counts(mixed):
-    table, _ = mixed
+@pytest.mark.parametrize("n", [2, 4])
+def test_what_processes_count_is_what_one_counts(mixed, n):
+    table, whole = mixed
     one = TableSource.of(table, DECLARED)
-    parts = [TableSource(table, DECLARED) for _ in range(4)]
+    parts = [TableSource(table, DECLARED) for _ in range(n)]
     for rank, part in enumerate(parts):
-        part.survey(rank, 4)
+        part.survey(rank, n)
     merged = TableSource(table, DECLARED)
     merged.merge([part.packed() for part in parts])
-    assert (merged.n_rows, merged.labels.counts) == (one.n_rows, one.labels.counts)
+    assert merged.n_rows == one.n_rows == 900
+    assert merged.labels.counts == one.labels.counts
+    assert merged.labels.state() == one.labels.state()
     assert merged.sample.rows.equals(one.sample.rows)
     assert [column.summary() for _, column in merged.statistics.columns] == [
         column.summary() for _, column in one.statistics.columns
     ]
-    assert _close(*(source.encoder(DECLARED, "standard").to_state() for source in (one, merged)))
+    encoders = [source.encoder(DECLARED, "standard") for source in (one, merged)]
+    assert _close(*(encoder.to_state() for encoder in encoders))
+    rows = whole.select(table.columns)
+    np.testing.assert_allclose(*(encoder.transform(rows) for encoder in encoders), atol=1e-6)
 
 
 @settings(deadline=None, max_examples=60)
@@ -166,7 +174,7 @@ def test_targets_that_cannot_be_used(tmp_path):
         TableSource(nrs.Table(tmp_path))
 
 
-def test_a_column_that_tells_rows_apart_is_refused(tmp_path, monkeypatch):
+def test_a_column_different_in_every_row_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(category, "MAX_LEVELS", 50)
     rows = pyarrow.table({"id": [f"row {k}" for k in range(60)], "y": [0, 1] * 30})
     parquet.write_table(rows, tmp_path / "a.parquet", row_group_size=30)
@@ -178,28 +186,6 @@ def test_an_infinite_value_is_named_with_its_file(tmp_path):
     parquet.write_table(pyarrow.table({"x": [1.0, np.inf], "y": [0, 1]}), tmp_path / "a.parquet")
     with pytest.raises(TableFileError, match=r"a.parquet, rows from 0 on: column 'x' holds an inf"):
         TableSource.of(nrs.Table(tmp_path, "y"))
-
-
-def test_the_sample_is_uniform_and_does_not_depend_on_the_order_of_reading():
-    batch = pyarrow.record_batch({"k": np.arange(20_000)})
-    forward, backward = RowSample(500), RowSample(500)
-    for start in range(0, 20_000, 1000):
-        forward.add(batch.slice(start, 1000), np.arange(start, start + 1000))
-        back = 19_000 - start
-        backward.add(batch.slice(back, 1000), np.arange(back, back + 1000))
-    assert forward.rows.equals(backward.rows)
-    assert len(forward.rows) == 500
-    assert np.array_equal(forward.rows["k"].to_numpy(), forward.places)
-    by_quarter = np.bincount(forward.places // 5000)
-    assert by_quarter.min() > 80
-
-
-def test_folds_are_even_and_belong_to_the_row():
-    places = np.arange(16_000)
-    folds = Folds(8, seed=3).of(places)
-    assert np.bincount(folds).min() > 1800
-    assert np.array_equal(Folds(8, seed=3).of(places[777:900]), folds[777:900])
-    assert not np.array_equal(Folds(8, seed=4).of(places), folds)
 
 
 def test_parts_may_hold_the_same_values_in_other_types(tmp_path):
@@ -309,6 +295,133 @@ def test_rows_of_a_group_share_a_fold_wherever_they_are(weighted):
         for name in np.unique(names):
             assert len(set(numbers[names[_numbers(places)] == name])) == 1
         assert len(set(numbers)) == folds.n_folds
+
+
+# Fits.
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    frame, target = mixed_table(1200)
+    frame["target"] = np.where(target, "yes", "no")
+    frame["price"] = frame["year"] * 1.5 + target * 9
+    folder = tmp_path_factory.mktemp("table") / "rows"
+    return folder, write_parts(frame, folder)
+
+
+@pytest.fixture(scope="module")
+def columns(labelled):
+    return [name for name in labelled[1].column_names if name not in ("target", "price")]
+
+
+@pytest.fixture(scope="module")
+def fitted(labelled, columns):
+    table = nrs.Table(labelled[0], "target", columns=columns)
+    return NRSClassifier(**SHORT).set_params(epochs=12).fit(table)
+
+
+def test_a_streamed_fit_is_as_good_as_one_in_memory(fitted, labelled, columns):
+    truth = labelled[1]["target"].to_numpy(zero_copy_only=False)
+    memory = NRSClassifier(**SHORT).set_params(epochs=12).fit(labelled[1].select(columns), truth)
+    assert abs(fitted.oob_score_ - memory.oob_score_) < 0.06
+    assert fitted.oob_score_ > 0.7
+    assert fitted.recipe_ == memory.recipe_
+    assert fitted.classes_.tolist() == memory.classes_.tolist()
+    assert fitted.encoder_.kinds_ == memory.encoder_.kinds_
+    assert 0 <= fitted.data_wait_ <= 1
+    assert fitted.feature_importances_.sum() == pytest.approx(1)
+    # The bins are laid by the quantiles of all rows, here as in memory.
+    assert fitted.network_.bins.n_bins == memory.network_.bins.n_bins
+    assert len(fitted.oob_decision_function_) == len(fitted.oob_rows_) == 1200
+
+
+def test_predictions_of_a_table_are_those_of_its_rows(fitted, labelled, columns, tmp_path):
+    table = nrs.Table(labelled[0])
+    rows = labelled[1].select(columns)
+    chances = fitted.predict_proba(rows)
+    assert np.array_equal(fitted.predict_proba(table), chances)
+    assert np.array_equal(fitted.predict(nrs.Table(labelled[0], "target")), fitted.predict(rows))
+    written = fitted.predict_file(
+        table, tmp_path / "out.parquet", probabilities=True, keep=["price"]
+    )
+    out = parquet.read_table(tmp_path / "out.parquet")
+    assert written == out.num_rows == 1200
+    assert out.column_names == ["price", "prediction", "probability_no", "probability_yes"]
+    assert np.array_equal(out["probability_yes"].to_numpy(), chances[:, 1])
+    assert out["price"].equals(labelled[1]["price"])
+    assert fitted.predict_file(f"{labelled[0]}/*.parquet", tmp_path / "again.csv") == 1200
+
+
+def test_saved_and_loaded(fitted, labelled, tmp_path):
+    fitted.save(tmp_path / "model")
+    again = NRSClassifier.load(tmp_path / "model")
+    table = nrs.Table(labelled[0])
+    assert np.array_equal(again.predict_proba(table), fitted.predict_proba(table))
+    with pytest.raises(ValueError, match="must have the column"):
+        fitted.predict(table.drop(["age"]))
+
+
+def test_numbers_are_predicted_too(labelled, columns, monkeypatch):
+    # So few rows would be held in memory; a smaller buffer streams them.
+    monkeypatch.setattr(stream, "BUFFER_CELLS", 20_000)
+    table = nrs.Table(labelled[0], "price", columns=columns)
+    model = NRSRegressor(**SHORT).set_params(epochs=10).fit(table)
+    truth = labelled[1]["price"].to_numpy()
+    assert model.target_.mean[0] == pytest.approx(truth.mean(), rel=1e-12)
+    assert model.target_.std[0] == pytest.approx(truth.std(), rel=1e-9)
+    assert model.oob_score_ > 0.5
+    members = model.member_outputs(table)
+    np.testing.assert_array_equal(members, model.member_outputs(labelled[1].select(columns)))
+    assert model.predict(table, return_std=True)[1].shape == (1200,)
+    low, high = model.predict_interval(table, 0.9)
+    assert ((low <= truth) & (truth <= high)).mean() > 0.8
+    assert model.predict(table).shape == (1200,)
+
+
+def test_classes_may_weigh(labelled, columns):
+    rows = labelled[1].filter(pyarrow.compute.field("year") < 2000)
+    rare = np.where(rows["year"].to_numpy() == 1990, "rare", "usual")
+    folder = labelled[0].parent / "rare"
+    frame = rows.select(columns).to_pandas().assign(kind=rare)
+    write_parts(frame, folder)
+    table = nrs.Table(folder, "kind")
+    model = NRSClassifier(class_weight="balanced", **SHORT).fit(table)
+    plain = NRSClassifier(**SHORT).fit(table)
+    chosen = [np.mean(one.predict_proba(table)[:, 0]) for one in (model, plain)]
+    assert chosen[0] > chosen[1]
+
+
+def test_what_does_not_go_with_a_table(labelled, columns, caplog):
+    table = nrs.Table(labelled[0], "target", columns=columns)
+    model = NRSClassifier(**SHORT)
+    with pytest.raises(ValueError, match=r"y must be left out.*'target'"):
+        model.fit(table, np.zeros(1200))
+    with pytest.raises(ValueError, match=r"sample_weight must have one entry per row.*\(7,\)"):
+        model.fit(table, sample_weight=np.ones(7))
+    with pytest.raises(TableFileError, match="nowhere"):
+        model.fit(table, sample_weight="nowhere")
+    with pytest.raises(ValueError, match=r"weights must be finite and at least 0; got -1"):
+        model.fit(table, sample_weight=-np.ones(1200))
+    with pytest.raises(ValueError, match="at least 2 different groups"):
+        model.fit(table, groups=np.ones(1200))
+    with pytest.raises(ValueError, match=r"Table needs a forest.*Use preset='default'"):
+        NRSClassifier(preset="single").fit(table)
+    with pytest.raises(ValueError, match="Use NRSClassifier"):
+        NRSRegressor().fit(table)
+    with pytest.raises(ValueError, match=r"nrs.Table where rows in memory"):
+        model.partial_fit(table, np.zeros(1200))
+    with pytest.raises(ValueError, match="y is None"):
+        model.fit(labelled[1].select(columns))
+
+
+def test_rows_without_a_target_are_logged(tmp_path, caplog):
+    frame = pd.DataFrame({"x": np.arange(60.0), "y": ["a", "b", None] * 20})
+    write_parts(frame, tmp_path / "rows")
+    with caplog.at_level(logging.WARNING, "nrs.tabular"):
+        model = NRSClassifier(**SHORT).fit(nrs.Table(tmp_path / "rows", "y"))
+    assert "left out 20 rows" in caplog.text
+    assert model.classes_.tolist() == ["a", "b"]
+    assert len(model.oob_rows_) == 40
 
 
 def _numbers(places):

@@ -1,17 +1,11 @@
-"""Codes are told from numbers by the rows, and read by a level for each value."""
+"""Rows show whether numbers of few values are codes, which are read by levels."""
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nrs import NRSClassifier, NRSRegressor
-from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.grow import LEVELS
-from nrs.tabular.forest.profile import MIN_PILOT_ROWS, has_levels, may_be_levels
-from nrs.tabular.recipe import resolve
-from nrs.tabular.rows.memory import Rows
 
 SHORT = {"epochs": 4, "hidden": 32, "random_state": 0, "verbose": 0}
 
@@ -33,32 +27,16 @@ def fitted(codes):
     return NRSClassifier(**SHORT | {"epochs": 12}).fit(*codes)
 
 
-@given(st.lists(st.integers(-500, 500), min_size=2, max_size=12, unique=True))
-def test_levels_are_indicators_of_the_values(values):
-    values = np.sort(values).astype(np.float32)
-    levels = PiecewiseLinear.between([], levels=[(0, values)])
-    assert levels.n_bins == levels.n_levels == len(values)
-    found = levels(torch.from_numpy(values)[:, None])
-    np.testing.assert_allclose(found, np.eye(len(values)), atol=1e-6)
-    # Between two values no level is above the share that is left to the nearer one.
-    assert levels(torch.linspace(-600, 600, 99)[:, None]).sum(1).max() <= 1 + 1e-6
-
-
-def test_levels_come_after_the_bins():
-    both = PiecewiseLinear.between([(1, [0.0, 2.0])], levels=[(0, [0.0, 1.0])])
-    assert both(torch.tensor([[1.0, 1.0]])).tolist() == [[0.5, 0.0, 1.0]]
-
-
 @pytest.mark.parametrize("truth", [lambda X: X[:, 0] > 11, lambda X: X.sum(1) > 23])
 def test_numbers_stay_numbers(codes, truth):
-    """Also where both are all but certain: beyond the known values levels would tell nothing."""
+    """Also where both are all but certain: levels would say nothing beyond the known values."""
     X, _ = codes
     model = NRSClassifier(**SHORT | {"epochs": 1}).fit(X, truth(X))
     assert LEVELS not in {reading for reading, _ in model.views_}
     assert model.network_.bins.n_levels == 0
 
 
-def test_rows_tell_codes_from_numbers(fitted):
+def test_codes_are_recognised(fitted):
     assert {reading for reading, _ in fitted.views_} == {LEVELS}
     assert fitted.network_.bins.n_levels == 48
 
@@ -79,25 +57,6 @@ def test_a_regressor_reads_codes_too(codes):
     X, y = codes
     model = NRSRegressor(**SHORT | {"epochs": 1}).fit(X, y * 5.0)
     assert {reading for reading, _ in model.views_} == {LEVELS}
-
-
-def test_there_is_a_choice_only_with_few_values_and_many_rows():
-    recipe = resolve("default", {}, MIN_PILOT_ROWS, 3)
-    rng = np.random.default_rng(0)
-
-    def rows(n, *columns):
-        return Rows(np.column_stack(columns).astype(np.float32), np.zeros(n, dtype=np.int64))
-
-    n = MIN_PILOT_ROWS
-    two, few, many = rng.integers(0, 2, n), rng.integers(0, 20, n), rng.normal(size=n)
-    assert has_levels(rows(n, few, many), recipe)
-    assert not has_levels(rows(n, two, many), recipe)
-    assert not has_levels(rows(n, few, many), resolve("fast", {}, n, 2))
-    assert may_be_levels(rows(n, few), recipe, 8, None)
-    assert may_be_levels(rows(n, few), recipe, 8, 60.0)
-    assert not may_be_levels(rows(n, few), recipe, 8, 59.0)
-    assert not may_be_levels(rows(n, few), recipe, 1, None)
-    assert not may_be_levels(rows(n - 1, few[1:]), recipe, 8, None)
 
 
 def test_other_columns_keep_their_bins():

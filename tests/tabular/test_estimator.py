@@ -1,15 +1,20 @@
-"""A fitted estimator as one file: bit-equal, safe, and clear about what is wrong."""
+"""The estimator itself: one step from fit to fitted, and one file that is bit-equal and safe."""
 
+import copy
 import json
 import pickle
 import struct
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, make_regression
+import sklearn
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris, make_regression
+from sklearn.exceptions import NotFittedError
 
 from nrs import NRSClassifier, NRSRegressor
-from nrs.training import ModelFileError
+from nrs.training import Callback, DivergenceError, ModelFileError
 
 QUICK = {"epochs": 3, "random_state": 0}
 
@@ -134,8 +139,6 @@ def test_a_file_that_is_not_one(tmp_path):
 
 
 def test_an_unfitted_or_unsaveable_model_writes_nothing(tmp_path):
-    from sklearn.exceptions import NotFittedError
-
     with pytest.raises(NotFittedError):
         NRSRegressor().save(tmp_path / "m")
     X, y = make_regression(40, 3, random_state=0)
@@ -156,3 +159,138 @@ def test_the_header_is_readable_json(tmp_path):
     assert document["kind"] == "table"
     assert document["header"]["estimator"] == "NRSClassifier"
     assert document["header"]["target"]["classes"]["values"] == [0, 1, 2]
+
+
+def test_nothing_of_a_former_fit_stays():
+    X, y = load_diabetes(return_X_y=True)
+    quick = {**QUICK, "preset": "fast", "epochs": 2}
+    model = NRSRegressor(**quick).fit(X, y)
+    model.partial_fit(X[:100], y[:100])
+    assert not hasattr(model, "oob_score_")
+    assert not hasattr(model, "oob_prediction_")
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        model.predict_interval(X)
+    model.fit(X, y).set_params(preset="single").fit(X, y)
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        model.predict_interval(X)
+
+
+def test_rows_after_a_fit_go_to_folds_as_if_none_had_come_before_it():
+    X, y = load_iris(return_X_y=True)
+    quick = {**QUICK, "preset": "fast", "epochs": 2}
+    used = NRSClassifier(**quick).partial_fit(X[:5], y[:5], classes=[0, 1, 2])
+    models = [model.fit(X, y).partial_fit(X, y) for model in (used, NRSClassifier(**quick))]
+    np.testing.assert_array_equal(*(model.predict_proba(X) for model in models))
+
+
+# A fit that fails leaves the estimator as it was.
+
+
+class _StopError(Exception):
+    pass
+
+
+class _Stop(Callback):
+    def on_epoch_end(self, state):
+        raise _StopError("by a callback")
+
+
+FLOWERS, KINDS = load_iris(return_X_y=True)
+INFINITE = np.where(np.arange(4) == 2, np.inf, FLOWERS)
+# Settings, arguments of fit besides X and y, and what it says.
+FAILURES = {
+    "eval_set is no pair": ({}, {"eval_set": FLOWERS}, "must be a pair"),
+    "eval_set of other columns": ({}, {"eval_set": (FLOWERS[:, :3], KINDS)}, "3 features"),
+    "eval_set of other classes": ({}, {"eval_set": (FLOWERS, KINDS + 1)}, "not among the classes"),
+    "eval_set of other lengths": ({}, {"eval_set": (FLOWERS, KINDS[:9])}, "inconsistent"),
+    "an infinite cell": ({}, {"X": INFINITE}, "infinit"),
+    "an infinite cell of eval_set": ({}, {"eval_set": (INFINITE, KINDS)}, "infinit"),
+    "fewer labels": ({}, {"y": KINDS[:-1]}, "inconsistent"),
+    "no labels": ({}, {"y": None}, "y is None"),
+    "a missing label": ({}, {"y": [None, *KINDS[1:]]}, "NaN"),
+    "fewer weights": ({}, {"sample_weight": np.ones(9)}, r"sample_weight\.shape"),
+    "one group": ({}, {"groups": np.zeros(150)}, "at least 2 different groups"),
+    "unknown metric": ({"metric": "recall"}, {}, "metric must be"),
+    "unknown preset": ({"preset": "great"}, {}, "preset must be"),
+    "unknown division": ({"divide": "columns"}, {}, "divide must be"),
+    "other weights of classes": ({"class_weight": {7: 1.0}}, {}, "not in class_weight"),
+    "a checkpoint that is a file": ({"checkpoint": __file__}, {}, "test_estimator.py"),
+    "a checkpoint without a seed": ({"checkpoint": "c", "random_state": None}, {}, "integer"),
+    "a callback": ({"callbacks": [_Stop()]}, {}, "by a callback"),
+    "divergence": ({"lr": 1e38}, {}, "lr"),
+}
+
+
+def _snapshot(model):
+    """Every attribute, and what the fitted ones answer."""
+    answers = [model.predict_proba(FLOWERS), model.feature_importances_, model.oob_score_]
+    return dict(vars(model)), answers
+
+
+def _unchanged(model, before):
+    attributes, answers = _snapshot(model)
+    assert attributes.keys() == before[0].keys()
+    for name, value in attributes.items():
+        assert value is before[0][name], name
+    for found, expected in zip(answers, before[1], strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return NRSClassifier(preset="fast", epochs=2, random_state=0, verbose=0).fit(FLOWERS, KINDS)
+
+
+@pytest.mark.parametrize("reason", FAILURES)
+def test_a_fit_that_fails_changes_nothing(reason, fitted):
+    settings, arguments, message = FAILURES[reason]
+    model = copy.copy(fitted).set_params(**settings)
+    weights = [value.clone() for value in model.network_.state_dict().values()]
+    before = _snapshot(model)
+    with pytest.raises((ValueError, OSError, DivergenceError, _StopError), match=message):
+        model.fit(**{"X": FLOWERS, "y": KINDS} | arguments)
+    _unchanged(model, before)
+    for value, expected in zip(model.network_.state_dict().values(), weights, strict=True):
+        assert torch.equal(value, expected)
+
+
+@pytest.mark.parametrize("reason", FAILURES)
+def test_a_first_fit_that_fails_leaves_an_unfitted_estimator(reason):
+    settings, arguments, message = FAILURES[reason]
+    model = NRSClassifier(preset="fast", epochs=2, random_state=0, verbose=0).set_params(**settings)
+    before = dict(vars(model))
+    with pytest.raises((ValueError, OSError, DivergenceError, _StopError), match=message):
+        model.fit(**{"X": FLOWERS, "y": KINDS} | arguments)
+    assert vars(model) == before
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weights"),
+    [
+        (INFINITE, KINDS, None),
+        (FLOWERS[:, :3], KINDS, None),
+        (FLOWERS, KINDS + 1, None),
+        (FLOWERS, KINDS[:-1], None),
+        (FLOWERS, KINDS, np.ones(9)),
+    ],
+    ids=["an infinite cell", "other columns", "other classes", "fewer labels", "fewer weights"],
+)
+def test_a_partial_fit_that_fails_changes_nothing(X, y, weights, fitted):
+    model = copy.copy(fitted)
+    before = _snapshot(model)
+    with pytest.raises(ValueError, match=r"infinit|features|not among|inconsistent|shape"):
+        model.partial_fit(X, y, sample_weight=weights)
+    _unchanged(model, before)
+
+
+def test_what_is_no_result_of_a_fit_survives_it(fitted):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = clone(fitted).set_fit_request(sample_weight=True, groups=False)
+        expected = model.get_metadata_routing().fit.requests
+        model.fit(FLOWERS, KINDS)
+        assert model.get_metadata_routing().fit.requests == expected
+        assert expected["sample_weight"] is True
+        model.partial_fit(FLOWERS, KINDS)
+        assert model.get_metadata_routing().fit.requests == expected
+    model.note = "mine"
+    assert model.fit(FLOWERS, KINDS).note == "mine"

@@ -1,18 +1,58 @@
+"""What a sample of the rows says of a column: edges, levels and relevance."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nrs import NRSClassifier
-from nrs.tabular.forest.profile import CELLS, column_gains, relevance
+from nrs.tabular.forest.profile import (
+    CELLS,
+    MIN_PILOT_ROWS,
+    column_gains,
+    find_edges,
+    has_levels,
+    may_be_levels,
+    relevance,
+)
+from nrs.tabular.recipe import resolve
 from nrs.tabular.rows.memory import Rows
-from nrs.tabular.targets import ClassTarget, RegressionTarget
+from nrs.tabular.targets import (
+    ClassTarget,
+    RegressionTarget,
+)
 
 
 def _gains(x, y, target, folds=None, n_folds=1, columns=None, least=0.1, weights=None):
     columns = np.arange(x.shape[1]) if columns is None else columns
     rows = Rows(x.astype(np.float32), y, weights, folds=folds)
     return column_gains(rows, columns, target, n_folds, least)
+
+
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=60), st.integers(1, 9))
+def test_edges_ascend_and_span_the_values(values, n_bins):
+    edges = find_edges(np.array(values, np.float32), n_bins)
+    assert len(edges) <= n_bins + 1
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] == min(values)
+
+
+def test_there_is_a_choice_only_with_few_values_and_many_rows():
+    recipe = resolve("default", {}, MIN_PILOT_ROWS, 3)
+    rng = np.random.default_rng(0)
+
+    def rows(n, *columns):
+        return Rows(np.column_stack(columns).astype(np.float32), np.zeros(n, dtype=np.int64))
+
+    n = MIN_PILOT_ROWS
+    two, few, many = rng.integers(0, 2, n), rng.integers(0, 20, n), rng.normal(size=n)
+    assert has_levels(rows(n, few, many), recipe)
+    assert not has_levels(rows(n, two, many), recipe)
+    assert not has_levels(rows(n, few, many), resolve("fast", {}, n, 2))
+    assert may_be_levels(rows(n, few), recipe, 8, None)
+    assert may_be_levels(rows(n, few), recipe, 8, 60.0)
+    assert not may_be_levels(rows(n, few), recipe, 8, 59.0)
+    assert not may_be_levels(rows(n, few), recipe, 1, None)
+    assert not may_be_levels(rows(n - 1, few[1:]), recipe, 8, None)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 4))
@@ -48,7 +88,7 @@ def test_gains_do_not_look_at_the_members_own_fold():
     assert (before[0] != after[0]).any()
 
 
-def test_columns_that_tell_nothing_alone_are_read_evenly():
+def test_columns_that_explain_nothing_alone_are_read_evenly():
     # Parity: together the columns decide, alone they are noise.
     rng = np.random.default_rng(0)
     x = rng.choice([-1.0, 1.0], size=(2000, 4))
@@ -56,7 +96,7 @@ def test_columns_that_tell_nothing_alone_are_read_evenly():
     assert gains.min() > 0.5
 
 
-def test_features_of_a_category_share_what_its_levels_tell_together():
+def test_features_of_a_category_have_the_relevance_of_all_its_levels():
     rng = np.random.default_rng(0)
     level = rng.integers(5, size=500)
     x = np.column_stack([np.eye(5)[level], rng.normal(size=500)])
@@ -84,14 +124,3 @@ def test_constant_targets_and_features_give_finite_gains(y):
     gains = _gains(np.zeros((40, CELLS)), y, ClassTarget(np.arange(2)))
     assert np.isfinite(gains).all()
     assert (gains >= 0.1).all()
-
-
-def test_a_forest_reads_a_telling_column_loudest():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 20))
-    y = x[:, 7] > 0
-    model = NRSClassifier(preset="fast", epochs=2, random_state=0, verbose=0).fit(x, y)
-    network = model.network_
-    telling = (network.index == 7) & (network.index < 20)
-    assert network.gain[telling].min() == 1
-    assert network.gain[(network.index < 20) & ~telling].max() < 0.6

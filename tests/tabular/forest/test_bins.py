@@ -1,0 +1,58 @@
+"""Bins and levels: which functions of a number they can express."""
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.profile import find_edges
+
+
+def test_bins_separate_values_as_categories_do():
+    values = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
+    bins = PiecewiseLinear.between([(0, find_edges(values[:, 0].numpy(), 8))])
+    design = torch.cat([torch.ones(4, 1), bins(values)], 1)
+    assert torch.linalg.matrix_rank(design) == 4
+
+
+@given(st.lists(st.integers(-500, 500), min_size=2, max_size=12, unique=True))
+def test_levels_are_indicators_of_the_values(values):
+    values = np.sort(values).astype(np.float32)
+    levels = PiecewiseLinear.between([], levels=[(0, values)])
+    assert levels.n_bins == levels.n_levels == len(values)
+    found = levels(torch.from_numpy(values)[:, None])
+    np.testing.assert_allclose(found, np.eye(len(values)), atol=1e-6)
+    # Between two values the levels never add up to more than one.
+    assert levels(torch.linspace(-600, 600, 99)[:, None]).sum(1).max() <= 1 + 1e-6
+
+
+def test_levels_come_after_the_bins():
+    both = PiecewiseLinear.between([(1, [0.0, 2.0])], levels=[(0, [0.0, 1.0])])
+    assert both(torch.tensor([[1.0, 1.0]])).tolist() == [[0.5, 0.0, 1.0]]
+
+
+EDGES = st.sets(st.integers(-50, 50), min_size=2, max_size=8).map(sorted)
+
+
+@given(EDGES, st.lists(st.floats(-60, 60, width=32), min_size=2, max_size=20))
+def test_bins_fill_one_after_the_other(edges, values):
+    bins = PiecewiseLinear.between([(0, edges)])
+    found = bins(torch.tensor(sorted(values))[:, None])
+    assert ((found >= 0) & (found <= 1)).all()
+    assert (found.diff(dim=0) >= 0).all()
+    # A bin is entered when the one before it is full.
+    assert ((found[:, 1:] == 0) | (found[:, :-1] == 1)).all()
+    # Within the edges nothing is lost: the widths of what is filled lead back to the number.
+    widths = torch.tensor(np.diff(edges), dtype=torch.float32)
+    inside = torch.tensor(sorted(values)).clamp(edges[0], edges[-1])
+    torch.testing.assert_close(edges[0] + found @ widths, inside, atol=1e-3, rtol=1e-4)
+
+
+def test_blank_bins_take_the_values_of_others():
+    bins = PiecewiseLinear.between([(1, [0.0, 2.0, 3.0])], levels=[(0, [0.0, 1.0])])
+    blank = PiecewiseLinear.blank(bins.n_bins, bins.n_levels)
+    blank.load_state_dict(bins.state_dict())
+    x = torch.randn(9, 2)
+    assert torch.equal(blank(x), bins(x))
+    assert PiecewiseLinear.between([])(x).shape == (9, 0)

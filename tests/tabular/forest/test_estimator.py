@@ -1,0 +1,171 @@
+"""Estimators that are forests: honest out-of-bag scores, members, intervals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes, make_classification
+from sklearn.metrics import accuracy_score, log_loss, r2_score
+
+from nrs import NRSClassifier, NRSRegressor
+
+QUICK = {"epochs": 6, "random_state": 0, "verbose": 0}
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    return make_classification(300, 8, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(noisy):
+    return NRSClassifier(random_state=0, verbose=0).fit(*noisy)
+
+
+def test_out_of_bag_scores_are_honest(noisy, fitted):
+    X, y = noisy
+    proba = fitted.oob_decision_function_
+    assert proba.shape == (300, 3)
+    np.testing.assert_allclose(proba.sum(1), 1)
+    assert fitted.oob_score_ == pytest.approx(accuracy_score(y, proba.argmax(1)))
+    # Training rows flatter; rows that a fifth of the labels are wrong of cannot exceed 0.87 or so.
+    assert fitted.score(X, y) > fitted.oob_score_
+    assert 0.5 < fitted.oob_score_ < 0.87
+
+
+def test_labels_without_meaning_are_seen_through():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 6)), rng.integers(2, size=400)
+    model = NRSClassifier(**QUICK).fit(X, y)
+    assert abs(model.oob_score_ - 0.5) < 0.1
+
+
+def test_groups_keep_out_of_bag_scores_honest():
+    # Rows of a group are near copies with one label: without groups they give it away.
+    rng = np.random.default_rng(0)
+    centres, labels = rng.normal(size=(40, 5)), rng.integers(2, size=40)
+    groups = np.repeat(np.arange(40), 8)
+    X = centres[groups] + 0.01 * rng.normal(size=(320, 5))
+    few = {"epochs": 30, "random_state": 0, "verbose": 0}
+    flattered = NRSClassifier(**few).fit(X, labels[groups]).oob_score_
+    honest = NRSClassifier(**few).fit(X, labels[groups], groups=groups).oob_score_
+    assert flattered > 0.95
+    assert honest < 0.75
+    with pytest.raises(ValueError, match="groups need a forest"):
+        NRSClassifier(preset="paper").fit(X, labels[groups], groups=groups)
+    with pytest.raises(ValueError, match="inconsistent"):
+        NRSClassifier(**QUICK).fit(X, labels[groups], groups=groups[:-1])
+
+
+@pytest.mark.parametrize(("preset", "n_groups"), [("default", 3), ("fast", 2), ("fast", 5)])
+def test_few_groups_make_few_folds(noisy, preset, n_groups):
+    X, y = noisy
+    groups = pd.Series([f"ward {k}" for k in np.arange(300) % n_groups])
+    quick = {**QUICK, "preset": preset, "epochs": 2}
+    model = NRSClassifier(**quick).fit(X, y, groups=groups)
+    assert np.isfinite(model.oob_decision_function_).all()
+    other = NRSClassifier(**quick).fit(X, y, groups=(np.arange(300) % n_groups).astype(object))
+    np.testing.assert_array_equal(other.oob_decision_function_, model.oob_decision_function_)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.zeros(300), "at least 2 different groups; got 1"),
+        ([None, *"ab" * 149, "a"], "row 0 has none"),
+        (np.r_[np.arange(299.0), np.nan], "row 299 has none"),
+        (pd.array([1, pd.NA] * 150, dtype="Int64"), "row 1 has none"),
+        (pd.Series(["a", pd.NA] * 150, dtype="string"), "row 1 has none"),
+        (np.zeros((300, 2)), "one entry per row"),
+    ],
+)
+def test_groups_that_cannot_be_used(noisy, groups, message):
+    with pytest.raises(ValueError, match=message):
+        NRSClassifier(**QUICK).fit(*noisy, groups=groups)
+
+
+def test_the_temperature_lowers_the_out_of_bag_loss(noisy, fitted):
+    _, y = noisy
+    uncalibrated = fitted.oob_decision_function_ ** fitted.network_.temperature.item()
+    uncalibrated /= uncalibrated.sum(1, keepdims=True)
+    assert log_loss(y, fitted.oob_decision_function_) <= log_loss(y, uncalibrated) + 1e-6
+
+
+def test_members_and_their_average(noisy, fitted):
+    X, _ = noisy
+    each = fitted.member_outputs(X[:10])
+    assert each.shape == (16, 10, 3)
+    np.testing.assert_allclose(each.sum(2), 1)
+    assert each.std(0).max() > 0
+    entropy = fitted.predict_entropy(X)
+    assert entropy.shape == (300,)
+    assert ((entropy >= 0) & (entropy <= 1)).all()
+    sure = entropy < np.median(entropy)
+    right = fitted.oob_decision_function_.argmax(1) == noisy[1]
+    assert right[sure].mean() > right[~sure].mean()
+    with pytest.raises(ValueError, match="single network without members"):
+        NRSClassifier(preset="single", **QUICK).fit(*noisy).member_outputs(X)
+
+
+def test_regression_has_spread_and_intervals():
+    X, y = load_diabetes(return_X_y=True)
+    model = NRSRegressor(random_state=0, verbose=0).fit(X[:300], y[:300])
+    assert model.oob_score_ == pytest.approx(r2_score(y[:300], model.oob_prediction_), abs=1e-6)
+    predicted, spread = model.predict(X[300:], return_std=True)
+    np.testing.assert_allclose(predicted, model.predict(X[300:]), rtol=1e-4)
+    assert (spread > 0).all()
+    covered = []
+    for level in (0.5, 0.9):
+        low, high = model.predict_interval(X[300:], level)
+        covered.append(((low <= y[300:]) & (y[300:] <= high)).mean())
+    assert 0.38 < covered[0] < 0.62
+    assert 0.83 < covered[1] < 0.97
+    with pytest.raises(ValueError, match=r"between 0 and 1; got 1\.5"):
+        model.predict_interval(X, 1.5)
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        NRSRegressor(preset="paper", epochs=1).fit(X, y).predict_interval(X)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_the_spread_is_around_the_prediction_where_views_count_differently(n_targets):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 3))
+    y = np.floor(X[:, 0] * 4) + X[:, 1] * 2
+    y = y if n_targets == 1 else np.stack([y, -2 * y], 1)
+    model = NRSRegressor(epochs=20, random_state=0, verbose=0).fit(X, y)
+    weights = model.network_.shares.double().numpy()
+    assert len(np.unique(weights)) > 1
+    predicted, spread = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(predicted, model.predict(X))
+    squares = (model.member_outputs(X) - predicted) ** 2
+    expected = np.sqrt(np.tensordot(weights / weights.sum(), squares, 1))
+    np.testing.assert_allclose(spread, expected)
+
+
+def test_what_out_of_bag_rows_taught_survives_a_file(tmp_path, noisy, fitted):
+    fitted.save(tmp_path / "m.safetensors")
+    again = NRSClassifier.load(tmp_path / "m.safetensors")
+    assert again.oob_score_ == fitted.oob_score_
+    np.testing.assert_array_equal(again.predict_proba(noisy[0]), fitted.predict_proba(noisy[0]))
+    X, y = load_diabetes(return_X_y=True)
+    model = NRSRegressor(**QUICK).fit(X, y)
+    model.save(tmp_path / "r.safetensors")
+    loaded = NRSRegressor.load(tmp_path / "r.safetensors")
+    for got, expected in zip(loaded.predict_interval(X), model.predict_interval(X), strict=True):
+        np.testing.assert_allclose(got, expected)
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 5, 9, 50])
+def test_few_rows(n_rows):
+    X = np.random.default_rng(0).normal(size=(n_rows, 3))
+    model = NRSClassifier(**QUICK).fit(X, np.arange(n_rows) % 2)
+    assert model.predict(X).shape == (n_rows,)
+    assert hasattr(model, "oob_score_") == (n_rows >= 4)
+
+
+def test_partial_fit_learns(noisy):
+    X, y = noisy
+    model = NRSClassifier(preset="fast", random_state=0, verbose=0)
+    for _ in range(30):
+        model.partial_fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert not hasattr(model, "oob_score_")

@@ -1,0 +1,116 @@
+"""Which columns the members of a new forest read, and at which scale."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nrs import NRSClassifier
+from nrs.tabular.encode.table import read_table
+from nrs.tabular.forest.grow import as_index, blank_forest, draw_subspaces, grow_forest
+from nrs.tabular.model import ForestModel
+from nrs.tabular.recipe import resolve
+from nrs.tabular.rows.memory import MemorySource
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 12), st.integers(0, 99))
+def test_every_column_is_read_by_every_member(columns, subspaces, size, seed):
+    parts = [np.array([j]) for j in range(columns)]
+    drawn = draw_subspaces(parts, subspaces, size, np.random.default_rng(seed), most_inputs=4)
+    assert len(drawn) == subspaces
+    read = np.concatenate(drawn)
+    if subspaces * size >= columns and size <= 4:
+        assert set(read.tolist()) == set(range(columns))
+    counts = np.bincount(read, minlength=columns)
+    assert counts.max() - counts.min() <= subspaces
+
+
+@pytest.mark.parametrize("columns", [3, 40, 1000, 20_000])
+def test_no_column_is_left_out_however_many_there_are(columns):
+    drawn = draw_subspaces(
+        [np.array([j]) for j in range(columns)], 128, 9, np.random.default_rng(0)
+    )
+    assert set(np.concatenate(drawn).tolist()) == set(range(columns))
+
+
+@pytest.mark.parametrize("preset", ["default", "fast", "best"])
+@pytest.mark.parametrize(("texts", "levels"), [(700, 20), (30, 20), (3, 500)])
+def test_no_input_of_a_wide_column_is_left_out(preset, texts, levels):
+    recipe = resolve(preset, {}, 60, texts * levels + 30)
+    widths = [levels] * texts + [1] * 30
+    parts = np.split(np.arange(sum(widths)), np.cumsum(widths)[:-1])
+    for times in {times for _, times in recipe.views}:
+        size = max(1, round(recipe.columns * times))
+        drawn = draw_subspaces(parts, recipe.subspaces, size, np.random.default_rng(0))
+        assert len(drawn) == recipe.subspaces
+        assert set(np.concatenate(drawn).tolist()) == set(range(sum(widths)))
+        # No larger than the columns that they are made of.
+        columns = max(size, math.ceil(len(parts) / recipe.subspaces))
+        assert max(map(len, drawn)) <= max(128, columns * levels)
+
+
+def test_cut_subspaces_that_miss_nothing_stay_as_they_were_drawn():
+    parts = [np.arange(20 * j, 20 * j + 20) for j in range(10)]
+    drawn = draw_subspaces(parts, 64, 10, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    for _ in range(64):
+        rng.permutation(10)
+    for inputs in drawn:
+        expected = np.sort(rng.choice(np.arange(200), 128, replace=False))
+        np.testing.assert_array_equal(inputs, expected)
+
+
+def test_a_subspace_takes_whole_columns():
+    parts = [np.array([0, 1]), np.array([2]), np.array([3, 4, 5])]
+    for inputs in draw_subspaces(parts, 30, 1, np.random.default_rng(0)):
+        assert inputs.tolist() in ([0, 1], [2], [3, 4, 5])
+
+
+def test_a_forest_weights_a_predictive_column_most():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 20))
+    y = x[:, 7] > 0
+    model = NRSClassifier(preset="fast", epochs=2, random_state=0, verbose=0).fit(x, y)
+    network = model.network_
+    predictive = (network.index == 7) & (network.index < 20)
+    assert network.gain[predictive].min() == 1
+    assert network.gain[(network.index < 20) & ~predictive].max() < 0.6
+
+
+def test_a_blank_forest_takes_the_values_of_a_grown_one():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=80), rng.integers(0, 5, 80), np.arange(80) % 2])
+    source = MemorySource(read_table(X), np.arange(80) % 3, classes=True)
+    recipe = resolve("fast", {"n_mul": 2, "hidden": (8, 4)}, 80, 3)
+    folds, encoder = source.split(recipe, 0, spare=False), source.encoder(None, "standard")
+    target = source.classification()
+    rows, _ = source.rows(encoder, target, folds, torch.device("cpu"))
+    grown = grow_forest(rows, encoder, target, recipe, folds, seed=1)
+    shape = ForestModel(grown, target, recipe, folds).header()["forest"]
+    blank = blank_forest(json.loads(json.dumps(shape)), target, recipe)
+    blank.load_state_dict(grown.state_dict())
+    assert torch.equal(blank.eval().members(rows.features), grown.eval().members(rows.features))
+    again = grow_forest(rows, encoder, target, recipe, folds, seed=1)
+    for name, value in grown.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value), name
+
+
+@given(
+    st.lists(
+        st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=3, max_size=3),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_an_index_holds_the_subspaces_and_blanks(members):
+    index = as_index([[np.array(sorted(one)) for one in member] for member in members], blank=10)
+    assert index.shape[:2] == (len(members), 3)
+    assert index.shape[2] == max(len(one) for member in members for one in member)
+    for member, rows in zip(members, index, strict=True):
+        for one, row in zip(member, rows, strict=True):
+            assert row[: len(one)].tolist() == sorted(one)
+            assert set(row[len(one) :]) <= {10}

@@ -1,0 +1,36 @@
+"""The network of a single model."""
+
+import pytest
+import torch
+from torch import nn
+
+from nrs.core.dropout import PooledDropout
+from nrs.tabular.network import TableNetwork
+
+
+def test_same_seed_same_network():
+    first, second = (TableNetwork(5, 2, seed=3).state_dict() for _ in range(2))
+    for key, value in first.items():
+        assert torch.equal(value, second[key])
+
+
+@pytest.mark.parametrize("n_mul", [0, 2])
+@pytest.mark.parametrize("hidden", [(), (6,), (6, 4)])
+def test_the_layers_are_those_of_the_settings(n_mul, hidden):
+    network = TableNetwork(5, 2, n_mul=n_mul, hidden=hidden, dropout=0.1, input_dropout=0.2, seed=0)
+    widths = [layer.out_features for layer in network.layers if isinstance(layer, nn.Linear)]
+    assert widths == [*hidden, 2]
+    assert (network.subspaces is None) == (n_mul == 0)
+    if n_mul:
+        assert network.subspaces.out_features == 5 * n_mul
+    dropped = [layer.p for layer in network.layers if isinstance(layer, PooledDropout)]
+    assert dropped == [0.2] + [0.1] * (len(hidden) + (n_mul > 0))
+
+
+def test_a_row_is_answered_alone_and_the_users_generator_is_left_alone():
+    torch.manual_seed(4)
+    before = torch.get_rng_state()
+    network = TableNetwork(5, 2, n_mul=2, hidden=(6,), dropout=0.5, seed=0).eval()
+    assert torch.equal(torch.get_rng_state(), before)
+    x = torch.randn(7, 5)
+    torch.testing.assert_close(network(x)[3:4], network(x[3:4]))
