@@ -188,17 +188,15 @@ def read_cells(cells: list[Any], *, as_category: bool = False) -> Column:
     """
     kind_of = {cell_type: _cell_kind(cell_type) for cell_type in set(map(type, cells))}
     kinds = set(kind_of.values())
-    if not kinds <= {"text", "missing"} and (len(kinds) > 1 or as_category):
+    if "number" in kinds and (as_category or not kinds <= {"number", "missing"}):
         # A NaN is how many libraries write a missing string or boolean.
-        absent, numbers = (
-            {one for one, kind in kind_of.items() if kind == which}
-            for which in ("missing", "number")
-        )
         cells = [
-            None if type(cell) in absent or (type(cell) in numbers and cell != cell) else cell
-            for cell in cells
+            None if kind_of[type(cell)] == "number" and cell != cell else cell for cell in cells
         ]
         kinds = {kind_of.get(cell_type, "missing") for cell_type in set(map(type, cells))}
+    absent = {cell_type for cell_type, kind in kind_of.items() if kind == "missing"} - {type(None)}
+    if absent:
+        cells = [None if type(cell) in absent else cell for cell in cells]
     kinds.discard("missing")
     if not kinds:
         return Column("number", np.full(len(cells), np.nan))
@@ -219,8 +217,7 @@ def read_cells(cells: list[Any], *, as_category: bool = False) -> Column:
         cells = [None if _is_missing(cell) else level_text(cell) for cell in cells]
     place: dict[Any, int] = {}
     codes = [place.setdefault(cell, len(place)) for cell in cells]
-    labels = [None if kind_of.get(type(cell)) == "missing" else cell for cell in place]
-    return factor(np.array(codes, dtype=np.int64), labels)
+    return factor(np.array(codes, dtype=np.int64), list(place))
 
 
 def _utc(cell: Any) -> Any:
