@@ -81,5 +81,5 @@ def test_words_and_a_row_that_says_nothing():
     assert (encoder.features, encoder.neutral) == (["=b"], [0.5])
     assert encoder.original(0, 1.0) == "1"
     assert CategoryEncoder.of_counts(["a", "b"], np.array([2, 3]), 1, 64).neutral == [0, 0, 0]
-    assert CategoryEncoder.empty().features == []
-    assert CategoryEncoder.empty().onnx_schema() == {"type": "string", "missing": "", "levels": []}
+    assert CategoryEncoder().features == []
+    assert CategoryEncoder().onnx_schema() == {"type": "string", "missing": "", "levels": []}

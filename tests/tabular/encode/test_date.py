@@ -31,4 +31,4 @@ def test_a_time_is_shown_as_a_day():
     assert encoder.original(1, 0.25) == "0.25"
     # A single day has no time that varies: the only feature shows what is missing.
     assert TableEncoder().fit(column(start, None)).original(0, 1.0) == "1"
-    assert DateEncoder.empty().features == []
+    assert DateEncoder().features == []

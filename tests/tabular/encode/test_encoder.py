@@ -220,7 +220,7 @@ def test_memory_is_the_output_and_little_more(as_frame):
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_answers_for_a_column_without_features(kind):
-    encoder = KINDS[kind].empty()
+    encoder = KINDS[kind]()
     assert isinstance(encoder, ColumnEncoder)
     assert (encoder.features, encoder.neutral) == ([], [])
-    assert KINDS[kind].from_state(encoder.state()) == encoder
+    assert KINDS[kind](**encoder.state()) == encoder

@@ -120,4 +120,4 @@ def test_values_in_the_units_of_the_table():
     assert years.original(1, 1.0) == "1"
     assert TableEncoder().fit(column(-1.0, 1.0)).original(0, 1e-9) == "0"
     assert TableEncoder().fit(column(True, False)).original(0, 0.5) == "0.5"
-    assert NumberEncoder.empty().features == []
+    assert NumberEncoder().features == []

@@ -202,7 +202,8 @@ def test_parts_may_hold_the_same_values_in_other_types(tmp_path):
     source = TableSource.of(nrs.Table(tmp_path, "y"))
     number, text = (column for _, column in source.statistics.columns)
     assert text.counts == {"x": 12, "y": 6, "z": 6}
-    assert number.moments.columns()[0][:3] == (8.0, 16.0, 3.5)
+    found = number.moments
+    assert (found.missing[0], found.seen[0], found.mean[0]) == (8, 16, 3.5)
     assert source.sample.rows.num_rows == 24
 
 

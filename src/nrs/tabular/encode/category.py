@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -30,19 +30,17 @@ class CategoryStatistics:
         self.counts: Counter[str] = Counter()
         self.missing = 0
 
-    def add(self, column: Column) -> None:
-        rows = np.bincount(column.values + 1, minlength=len(column.levels) + 1)
-        self.missing += int(rows[0])
-        for text, count in zip(column.levels, rows[1:].tolist(), strict=True):
-            if count:
-                self.counts[text] += count
-        self._check()
+    def add(self, column: Column) -> Self:
+        missing, *rows = np.bincount(column.values + 1, minlength=len(column.levels) + 1).tolist()
+        self._count({text: n for text, n in zip(column.levels, rows, strict=True) if n}, missing)
+        return self
 
     def merge(self, other: CategoryStatistics) -> None:
-        self.counts, self.missing = self.counts + other.counts, self.missing + other.missing
-        self._check()
+        self._count(other.counts, other.missing)
 
-    def _check(self) -> None:
+    def _count(self, counts: Mapping[str, int], missing: int) -> None:
+        self.counts.update(counts)
+        self.missing += missing
         if len(self.counts) > MAX_LEVELS:
             raise ValueError(
                 f"a category must have at most {MAX_LEVELS:,} different texts. With more it looks "
@@ -53,7 +51,7 @@ class CategoryStatistics:
         texts = sorted(self.counts)
         return texts, np.array([self.counts[text] for text in texts], dtype=np.int64)
 
-    def encoder(self, *, scale: str, max_levels: int) -> CategoryEncoder:
+    def encoder(self, scale: str, max_levels: int) -> CategoryEncoder:
         return CategoryEncoder.of_counts(*self._ordered(), self.missing, max_levels)
 
     def summary(self) -> Summary:
@@ -93,20 +91,18 @@ class CategoryEncoder(ColumnEncoder):
         Of log(1 + count) over the training rows; a ``frequency_std`` of 0 means no such feature.
     """
 
-    levels: list[str]
-    n_own: int
-    missing: bool
-    other: bool
-    binary: bool
-    counts: list[int]
-    frequency_mean: float
-    frequency_std: float
+    levels: list[str] = field(default_factory=list)
+    n_own: int = 0
+    missing: bool = False
+    other: bool = False
+    binary: bool = False
+    counts: list[int] = field(default_factory=list)
+    frequency_mean: float = 0.0
+    frequency_std: float = 0.0
 
     @classmethod
-    def fit(cls, column: Column, *, scale: str, max_levels: int) -> CategoryEncoder:
-        counted = CategoryStatistics(column.kind)
-        counted.add(column)
-        return counted.encoder(scale=scale, max_levels=max_levels)
+    def fit(cls, column: Column, scale: str, max_levels: int) -> CategoryEncoder:
+        return CategoryStatistics().add(column).encoder(scale, max_levels)
 
     @classmethod
     def of_counts(
@@ -140,10 +136,6 @@ class CategoryEncoder(ColumnEncoder):
             frequency_std=std,
         )
 
-    @classmethod
-    def empty(cls) -> CategoryEncoder:
-        return cls.of_counts([], np.zeros(0, np.int64), 0, 1)
-
     def __post_init__(self) -> None:
         self._place = {level: place for place, level in enumerate(self.levels)}
 
@@ -163,7 +155,6 @@ class CategoryEncoder(ColumnEncoder):
 
     def write(self, column: Column, out: np.ndarray) -> None:
         n_levels = len(self.levels)
-        width = self.n_own + self.other + self.missing
         # Places: 0 ... n_levels - 1 a level, n_levels missing, n_levels + 1 unseen.
         of_level = [self._place.get(level, n_levels + 1) for level in column.levels]
         of_missing = n_levels if self.missing else n_levels + 1
@@ -173,7 +164,7 @@ class CategoryEncoder(ColumnEncoder):
         if self.other:
             hot[self.n_own : n_levels] = self.n_own
         if self.missing:
-            hot[n_levels] = width - 1
+            hot[n_levels] = self.n_own + self.other
         if self.binary:
             out[:, 0] = np.where(hot < 0, 0.5, hot)[place]
             return

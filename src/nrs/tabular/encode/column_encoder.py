@@ -17,46 +17,30 @@ if TYPE_CHECKING:
 class Statistics(Protocol):
     """What is counted of one column: one `add` in memory, many in a stream, a `merge` of processes.
 
-    Plain numbers and texts, so that another process can send its own.
+    `encoder` takes the parameters of the table's encoder; `state` is JSON that `restore` reads.
     """
 
     def __init__(self, kind: Kind) -> None: ...
-
-    def add(self, column: Column) -> None:
-        """Count more rows."""
-
-    def merge(self, other: Any) -> None:
-        """Count the rows of another part of the table too."""
-
-    def encoder(self, *, scale: str, max_levels: int) -> ColumnEncoder:
-        """The encoder of a column like this; the parameters are those of the table's encoder."""
-
-    def summary(self) -> Summary:
-        """The column in a few words."""
-
-    def state(self) -> list[Any]:
-        """Everything counted, as JSON values."""
-
-    def restore(self, state: list[Any]) -> None:
-        """Read what :meth:`state` gave."""
+    def add(self, column: Column) -> Self: ...
+    def merge(self, other: Any) -> None: ...
+    def encoder(self, scale: str, max_levels: int) -> ColumnEncoder: ...
+    def summary(self) -> Summary: ...
+    def state(self) -> list[Any]: ...
+    def restore(self, state: list[Any]) -> None: ...
 
 
 @dataclass
 class ColumnEncoder:
     """What was learned about one column: cells in, float32 features out.
 
-    A kind is a dataclass of JSON values, which are its state. Defaults are those of a column whose
-    cells are numbers in an ONNX file and whose features are 0 where nothing is known.
+    A kind is a dataclass of JSON values, which are its state; their defaults are those of a column
+    without features. Methods here are those of a column whose cells are numbers in an ONNX file
+    and whose features are 0 where nothing is known.
     """
 
     @classmethod
-    def fit(cls, column: Column, *, scale: str, max_levels: int) -> Self:
+    def fit(cls, column: Column, scale: str, max_levels: int) -> Self:
         """Learn from a column in memory; the parameters are those of the table's encoder."""
-        raise NotImplementedError
-
-    @classmethod
-    def empty(cls) -> Self:
-        """The encoder of a column that gives no features."""
         raise NotImplementedError
 
     @cached_property
@@ -90,10 +74,5 @@ class ColumnEncoder:
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """What was learned, as JSON values."""
+        """What was learned, as JSON values; the arguments of an equal encoder."""
         return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The encoder that :meth:`state` described."""
-        return cls(**state)

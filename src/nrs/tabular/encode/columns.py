@@ -23,10 +23,15 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 Kind = Literal["number", "boolean", "duration", "date", "category"]
 
@@ -38,6 +43,19 @@ PLURAL: dict[str, str] = {
     "category": "categories",
 }
 _DECIMAL_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+# Types of Python, pandas and NumPy whose one value says that there is none.
+_MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
+# NaT is a datetime and np.timedelta64 an integer, so the order of the questions matters.
+_CELL_KINDS: tuple[tuple[str, tuple[type, ...]], ...] = (
+    ("text", (str, bytes)),
+    ("boolean", (bool, np.bool_)),
+    ("duration", (timedelta, np.timedelta64)),
+    ("date", (date, np.datetime64)),
+    ("label", (UUID, time)),
+    ("number", (Real, Decimal)),
+)
+# NaT as a number of ticks.
+_NAT = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -83,15 +101,13 @@ def level_text(value: Any) -> str:
         return str(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, timedelta):
+        # As a column of durations, which are seconds.
+        value = value.total_seconds()
     if isinstance(value, (float, np.floating, Decimal)):
         if value == value and abs(value) != float("inf") and value == int(value):
             return str(int(value))
         return repr(float(value)) if isinstance(value, (float, Decimal)) else str(value)
-    if isinstance(value, timedelta):
-        # As a column of durations, which are seconds.
-        return level_text(value.total_seconds())
-    if isinstance(value, (np.datetime64, date)) and not isinstance(value, datetime):
-        return str(value)
     return value.isoformat() if isinstance(value, (datetime, time)) else str(value)
 
 
@@ -111,10 +127,6 @@ def factor(codes: np.ndarray, labels: Sequence[Any]) -> Column:
     return Column("category", table[np.maximum(codes, -1)], tuple(levels))
 
 
-# Types of pandas and NumPy whose one value says that there is none.
-_MISSING = ("NAType", "NaTType", "MaskedConstant")
-
-
 def missing_cells(values: np.ndarray) -> np.ndarray:
     """Which cells of an array of any dtype and shape hold no value: None, NaN, NaT, pandas' NA.
 
@@ -131,31 +143,22 @@ def missing_cells(values: np.ndarray) -> np.ndarray:
 
 
 def _is_missing(cell: Any) -> bool:
-    if cell is None or type(cell).__name__ in _MISSING:
+    if type(cell).__name__ in _MISSING:
         return True
     return isinstance(cell, (Real, Decimal, np.generic)) and bool(cell != cell)
 
 
 def _cell_kind(cell_type: type) -> str:
     """Kind of the cells of one Python type: a kind, ``"text"``, ``"label"`` or ``"missing"``."""
-    # NaT is a datetime and np.timedelta64 an integer, so the order of the questions matters.
-    if cell_type is type(None) or cell_type.__name__ in _MISSING:
+    if cell_type.__name__ in _MISSING:
         return "missing"
-    for kind, types in (
-        ("text", (str, bytes)),
-        ("boolean", (bool, np.bool_)),
-        ("duration", (timedelta, np.timedelta64)),
-        ("date", (date, np.datetime64)),
-        ("label", (UUID, time)),
-    ):
+    for kind, types in _CELL_KINDS:
         if issubclass(cell_type, types):
             return kind
-    if issubclass(cell_type, (complex, np.complexfloating)):
-        raise ValueError("Complex data not supported: a cell holds a complex number")
-    if issubclass(cell_type, (Real, Decimal)):
-        return "number"
     if cell_type.__name__ in ("Period", "Interval"):
         return "label"
+    if issubclass(cell_type, (complex, np.complexfloating)):
+        raise ValueError("Complex data not supported: a cell holds a complex number")
     raise TypeError(
         f"argument must be a string or a number, not {cell_type.__name__!r}: turn each "
         "cell into a number, a string, a boolean or a date first"
@@ -166,14 +169,8 @@ def read_cells(cells: list[Any], *, as_category: bool = False) -> Column:
     """Column of Python objects, its kind found from the types of the cells that are not missing.
 
     One kind of cell gives that kind; booleans among numbers count as 0 and 1; any other mixture,
-    such as numbers and strings, is a category column of the cells' texts.
-
-    Parameters
-    ----------
-    cells : list
-        None, NaN, ``pandas.NA`` and NaT are missing.
-    as_category : bool
-        Read a category column whatever the cells are.
+    such as numbers and strings, is a category column of the cells' texts. `as_category` asks for
+    one also where there are only numbers and booleans.
 
     Raises
     ------
@@ -190,34 +187,34 @@ def read_cells(cells: list[Any], *, as_category: bool = False) -> Column:
     ('1', 'b')
     """
     kind_of = {cell_type: _cell_kind(cell_type) for cell_type in set(map(type, cells))}
-    kinds = set(kind_of.values()) - {"missing"}
-    if "number" in kinds and (len(kinds) > 1 or as_category):
+    kinds = set(kind_of.values())
+    if "number" in kinds and (as_category or not kinds <= {"number", "missing"}):
         # A NaN is how many libraries write a missing string or boolean.
         cells = [
             None if kind_of[type(cell)] == "number" and cell != cell else cell for cell in cells
         ]
-        kind_of = {cell_type: _cell_kind(cell_type) for cell_type in set(map(type, cells))}
-        kinds = set(kind_of.values()) - {"missing"}
-    if "missing" in kind_of.values():
-        cells = [None if kind_of[type(cell)] == "missing" else cell for cell in cells]
+        kinds = {kind_of.get(cell_type, "missing") for cell_type in set(map(type, cells))}
+    absent = {cell_type for cell_type, kind in kind_of.items() if kind == "missing"} - {type(None)}
+    if absent:
+        cells = [None if type(cell) in absent else cell for cell in cells]
+    kinds.discard("missing")
     if not kinds:
         return Column("number", np.full(len(cells), np.nan))
     if kinds <= {"number", "boolean"} and not as_category:
         try:
-            numbers = np.array(cells, dtype=np.float64)
+            values = np.array(cells, dtype=np.float64)
         except OverflowError:
             raise ValueError(
                 "an integer is beyond float64's range, so it would be infinite: rescale it"
             ) from None
-        return Column("boolean" if kinds == {"boolean"} else "number", numbers)
+        return Column("boolean" if kinds == {"boolean"} else "number", values)
     if kinds == {"date"}:
-        dates = np.array([_utc(cell) for cell in cells], dtype="datetime64[us]")
-        return read_array(dates, as_category=as_category)
+        return read_array(np.array([_utc(cell) for cell in cells], dtype="datetime64[us]"))
     if kinds == {"duration"}:
-        return read_array(np.array(cells, dtype="timedelta64[us]"), as_category=as_category)
+        return read_array(np.array(cells, dtype="timedelta64[us]"))
     if not kinds <= {"text"}:
         # 1, 1.0 and True are one key of a dictionary, so such cells are told apart by text.
-        cells = [None if _is_nat(cell) else level_text(cell) for cell in cells]
+        cells = [None if _is_missing(cell) else level_text(cell) for cell in cells]
     place: dict[Any, int] = {}
     codes = [place.setdefault(cell, len(place)) for cell in cells]
     return factor(np.array(codes, dtype=np.int64), list(place))
@@ -227,10 +224,6 @@ def _utc(cell: Any) -> Any:
     if isinstance(cell, datetime) and cell.tzinfo is not None:
         return cell.astimezone(UTC).replace(tzinfo=None)
     return cell
-
-
-def _is_nat(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, (np.datetime64, np.timedelta64)) and np.isnat(cell))
 
 
 def read_array(values: np.ndarray, *, as_category: bool = False) -> Column:
@@ -246,17 +239,13 @@ def read_array(values: np.ndarray, *, as_category: bool = False) -> Column:
         return read_cells(values.tolist(), as_category=as_category)
     if code == "c":
         raise ValueError("Complex data not supported: split it into real and imaginary columns")
-    if code == "b":
-        column = Column("boolean", values)
-    elif code in "iuf":
-        column = Column("number", values)
-    elif code == "M":
-        column = Column("date", values.astype("datetime64[us]", copy=False))
-    elif code == "m":
-        column = Column("duration", values / np.timedelta64(1, "s"))
-    else:
+    if code == "M":
+        return Column("date", values.astype("datetime64[us]", copy=False))
+    if code == "m":
+        return Column("duration", values / np.timedelta64(1, "s"))
+    if code not in "biuf":
         raise TypeError(f"a column of dtype {values.dtype} cannot be read as numbers or strings")
-    return to_category(column) if as_category else column
+    return Column("boolean" if code == "b" else "number", values)
 
 
 def to_category(column: Column) -> Column:
@@ -280,11 +269,10 @@ def to_category(column: Column) -> Column:
 
 
 def convert(column: Column, kind: Kind, label: str) -> Column:
-    """`column` read as the kind the encoder was fitted on.
+    """`column` read as the kind the encoder was fitted on, where every cell can be.
 
-    A column that is all missing fits any kind; anything can be a category; booleans can be
-    numbers; numbers that are all 0 or 1 can be booleans; texts can be numbers when every one of
-    them is a decimal number such as ``"-1.5e3"``.
+    Anything can be a category, booleans can be numbers, numbers that are all 0 or 1 booleans, texts
+    such as ``"-1.5e3"`` numbers, and a column that is all missing anything.
 
     Raises
     ------
@@ -295,23 +283,18 @@ def convert(column: Column, kind: Kind, label: str) -> Column:
         return column
     if kind == "category":
         return to_category(column)
-    missing = column.missing()
-    if missing.all():
-        if kind == "date":
-            return Column(kind, np.full(len(missing), "NaT", dtype="datetime64[us]"))
-        return Column(kind, np.full(len(missing), np.nan))
-    wrong = ~missing
-    if column.kind == "boolean" and kind == "number":
-        return Column(kind, column.values)
-    if column.kind == "number" and kind == "boolean":
-        wrong &= (column.values != 0) & (column.values != 1)
-        if not wrong.any():
-            return Column(kind, column.values)
-    if column.kind == "category" and kind == "number":
-        numbers = np.array([*map(_parse, column.levels), np.nan])[column.values]
-        wrong &= np.isnan(numbers)
-        if not wrong.any():
-            return Column(kind, numbers)
+    values, wrong = column.values, ~column.missing()
+    if not wrong.any():
+        values = np.full(len(values), np.nan).astype("datetime64[us]" if kind == "date" else float)
+    elif kind == "number" and column.kind == "boolean":
+        return Column(kind, values)
+    elif kind == "boolean" and column.kind == "number":
+        wrong &= (values != 0) & (values != 1)
+    elif kind == "number" and column.kind == "category":
+        values = np.array([*map(_parse, column.levels), np.nan])[values]
+        wrong &= np.isnan(values)
+    if not wrong.any():
+        return Column(kind, values)
     row = int(np.argmax(wrong))
     cell = column.values[row]
     found = column.levels[cell] if column.kind == "category" else cell.item()
@@ -328,12 +311,11 @@ def _parse(text: str) -> float:
 
 
 # The columns of pandas, polars and pyarrow. None of the three is imported: an object of theirs has
-# brought its library along.
+# brought its library along. Integers are read as categories cell by cell, since a missing cell
+# among them would make them floats, which do not hold every integer.
 
-NAT = np.iinfo(np.int64).min
 
-
-def read_pandas(series: Any, *, as_category: bool = False) -> Column:
+def read_pandas(series: pandas.Series, *, as_category: bool = False) -> Column:
     """Column of a pandas Series of any dtype."""
     dtype = series.dtype
     if isinstance(dtype, np.dtype):
@@ -347,46 +329,42 @@ def read_pandas(series: Any, *, as_category: bool = False) -> Column:
     if family == "ArrowDtype":
         return read_arrow(series.array.__arrow_array__(), as_category=as_category)
     if family == "DatetimeTZDtype":
-        return read_array(series.to_numpy(dtype="datetime64[us]"), as_category=as_category)
+        return read_array(series.to_numpy(dtype="datetime64[us]"))
     if family == "PeriodDtype":
-        return read_array(series.dt.to_timestamp().to_numpy(), as_category=as_category)
+        return read_array(series.dt.to_timestamp().to_numpy())
     if family == "SparseDtype":
         return read_array(series.sparse.to_dense().to_numpy(), as_category=as_category)
-    if dtype.kind in "iufb" and not (as_category and dtype.kind in "iu"):
-        if not series.hasnans:
-            return read_array(series.to_numpy(dtype=dtype.numpy_dtype), as_category=as_category)
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        column = Column("boolean" if dtype.kind == "b" else "number", values)
-        return to_category(column) if as_category else column
-    return read_cells(series.astype(object).tolist(), as_category=as_category)
+    if dtype.kind not in "iufb" or (as_category and dtype.kind in "iu"):
+        return read_cells(series.astype(object).tolist(), as_category=as_category)
+    if not series.hasnans:
+        return read_array(series.to_numpy(dtype=dtype.numpy_dtype))
+    values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    return Column("boolean" if dtype.kind == "b" else "number", values)
 
 
-def read_polars(series: Any, *, as_category: bool = False) -> Column:
+def read_polars(series: polars.Series, *, as_category: bool = False) -> Column:
     """Column of a polars Series of any dtype."""
     polars = sys.modules["polars"]
     dtype = series.dtype
     if dtype.is_nested():
         raise TypeError(f"argument must be a string or a number, not {dtype}: unnest it")
     if dtype in (polars.Date, polars.Datetime):
-        ticks = series.dt.epoch("us").fill_null(NAT).to_numpy()
-        column = Column("date", ticks.view("datetime64[us]"))
-    elif dtype == polars.Duration:
-        column = Column("duration", series.dt.total_microseconds().to_numpy() / 1e6)
-    elif dtype == polars.Boolean:
+        ticks = series.dt.epoch("us").fill_null(_NAT).to_numpy()
+        return Column("date", ticks.view("datetime64[us]"))
+    if dtype == polars.Duration:
+        return Column("duration", series.dt.total_microseconds().to_numpy() / 1e6)
+    if dtype == polars.Boolean:
         values = series.cast(polars.UInt8).to_numpy()
-        column = Column("boolean", values if series.null_count() else values.astype(bool))
-    elif dtype.is_float() or (dtype.is_integer() and not as_category):
-        wide = dtype.is_integer() and str(dtype) in ("Int128", "UInt128")
-        column = Column("number", (series.cast(polars.Float64) if wide else series).to_numpy())
-    else:
-        # Categories, enumerations and strings share one path: the texts.
-        text = dtype in (polars.Categorical, polars.Enum)
-        cells = (series.cast(polars.String) if text else series).to_list()
-        return read_cells(cells, as_category=as_category)
-    return to_category(column) if as_category else column
+        return Column("boolean", values if series.null_count() else values.astype(bool))
+    if dtype.is_float() or (dtype.is_integer() and not as_category):
+        wide = str(dtype) in ("Int128", "UInt128")
+        return Column("number", (series.cast(polars.Float64) if wide else series).to_numpy())
+    if dtype in (polars.Categorical, polars.Enum):
+        series = series.cast(polars.String)
+    return read_cells(series.to_list(), as_category=as_category)
 
 
-def read_arrow(array: Any, *, as_category: bool = False) -> Column:
+def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, *, as_category: bool = False) -> Column:
     """Column of a pyarrow Array or ChunkedArray of any type."""
     pyarrow = sys.modules["pyarrow"]
     types, kind = pyarrow.types, array.type
@@ -398,20 +376,17 @@ def read_arrow(array: Any, *, as_category: bool = False) -> Column:
         array = array.dictionary_encode()
     if types.is_dictionary(array.type):
         codes = array.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        labels = array.dictionary.to_pylist()
-        return factor(codes, labels)
+        return factor(codes, array.dictionary.to_pylist())
     if types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind):
         unit = kind.unit if not types.is_date(kind) else "D" if types.is_date32(kind) else "ms"
         if types.is_date32(kind):
             array = array.cast(pyarrow.int32())
-        ticks = array.cast(pyarrow.int64()).fill_null(NAT).to_numpy(zero_copy_only=False)
+        ticks = array.cast(pyarrow.int64()).fill_null(_NAT).to_numpy(zero_copy_only=False)
         family = "timedelta64" if types.is_duration(kind) else "datetime64"
-        return read_array(ticks.view(f"{family}[{unit}]"), as_category=as_category)
+        return read_array(ticks.view(f"{family}[{unit}]"))
     if types.is_boolean(kind):
         values = array.cast(pyarrow.uint8()).to_numpy(zero_copy_only=False)
-        column = Column("boolean", values if array.null_count else values.astype(bool))
-    elif types.is_floating(kind) or (types.is_integer(kind) and not as_category):
-        column = Column("number", array.to_numpy(zero_copy_only=False))
-    else:
-        return read_cells(array.to_pylist(), as_category=as_category)
-    return to_category(column) if as_category else column
+        return Column("boolean", values if array.null_count else values.astype(bool))
+    if types.is_floating(kind) or (types.is_integer(kind) and not as_category):
+        return Column("number", array.to_numpy(zero_copy_only=False))
+    return read_cells(array.to_pylist(), as_category=as_category)

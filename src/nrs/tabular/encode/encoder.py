@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,12 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from nrs.tabular.encode.category import CategoryEncoder
 from nrs.tabular.encode.column_encoder import ColumnEncoder
-from nrs.tabular.encode.columns import Column, Kind
+from nrs.tabular.encode.columns import Kind
 from nrs.tabular.encode.date import DateEncoder
 from nrs.tabular.encode.number import Moments, NumberBlock, NumberEncoder, moments, row_chunks
 from nrs.tabular.encode.sparse import SparseScaler
 from nrs.tabular.encode.statistics import TableStatistics
-from nrs.tabular.encode.table import Table, categorical_columns, infinite_value, read_table
+from nrs.tabular.encode.table import Table, categorical_columns, read_table
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -134,23 +136,36 @@ class TableEncoder(BaseEstimator):
             rows = np.flatnonzero(rows) if rows.dtype == bool else rows
             if len(rows) == 0:
                 raise ValueError("rows is empty; give at least one training row")
-        self._begin(table.n_columns, table.names)
+        kinds: list[Kind] = ["number"] * table.n_columns
         if table.sparse is not None:
-            self._sparse = SparseScaler.fit(table, rows, scaled=self.scale == "standard")
-        else:
-            self._fit_columns(table, rows, declared)
-        self._lay_out()
-        return self
+            scaler = SparseScaler.fit(table, rows, scaled=self.scale == "standard")
+            return self._adopt(table.names, kinds, {}, scaler)
+        encoders: dict[int, ColumnEncoder] = {}
+        if table.matrix is not None:
+            together = [index for index in range(table.n_columns) if index not in declared]
+            kind: Kind = "boolean" if table.matrix.dtype.kind == "b" else "number"
+            kinds = [kind] * table.n_columns
+            found = _matrix_moments(table, table.matrix, rows, together)
+            numbers = NumberEncoder.of_moments(kind, found, self.scale)
+            encoders.update(zip(together, numbers, strict=True))
+        for index in range(table.n_columns):
+            if index not in encoders:
+                column = table.column(index, "category" if index in declared else None)
+                if rows is not None:
+                    column = replace(column, values=column.values[rows])
+                kinds[index] = column.kind
+                encoders[index] = KINDS[column.kind].fit(column, self.scale, int(self.max_levels))
+        return self._adopt(table.names, kinds, encoders)
 
     def fit_statistics(self, statistics: TableStatistics) -> TableEncoder:
         """Fit from what was counted elsewhere, such as in one pass over a table in many files."""
         self._check_parameters()
-        self._begin(len(statistics.columns), statistics.names)
-        for index, (kind, column) in enumerate(statistics.columns):
-            self.kinds_[index] = kind
-            self.encoders[index] = column.encoder(scale=self.scale, max_levels=int(self.max_levels))
-        self._lay_out()
-        return self
+        kinds = [kind for kind, _ in statistics.columns]
+        encoders = {
+            index: column.encoder(self.scale, int(self.max_levels))
+            for index, (_, column) in enumerate(statistics.columns)
+        }
+        return self._adopt(statistics.names, kinds, encoders)
 
     def _check_parameters(self) -> None:
         if self.scale not in ("standard", "none"):
@@ -160,54 +175,39 @@ class TableEncoder(BaseEstimator):
                 f"max_levels must be an integer of at least 1; got {self.max_levels!r}"
             )
 
-    def _begin(self, n_columns: int, names: list[str] | None) -> None:
-        """Forget what was learned before."""
-        self.n_features_in_ = n_columns
-        self.kinds_ = ["number"] * n_columns
+    def _adopt(
+        self,
+        names: list[str] | None,
+        kinds: Sequence[Kind],
+        encoders: Mapping[int, ColumnEncoder],
+        scaler: SparseScaler | None = None,
+    ) -> TableEncoder:
+        """Take what was learned, and give each column its places among the features, in order."""
         self.names = None if names is None else list(names)
-        self.encoders = {}
-        self._sparse = None
-
-    def _fit_columns(self, table: Table, rows: np.ndarray | None, declared: frozenset[int]) -> None:
-        singly = list(range(table.n_columns))
-        if table.matrix is not None:
-            together = [index for index in singly if index not in declared]
-            kind: Kind = "boolean" if table.matrix.dtype.kind == "b" else "number"
-            singly = sorted(declared)
-            learned = _matrix_moments(table, table.matrix, rows, together)
-            for index, found in zip(together, learned.columns(), strict=True):
-                self.kinds_[index] = kind
-                self.encoders[index] = NumberEncoder.of_moments(kind, found, self.scale)
-        for index in singly:
-            column = self._column(table, index, "category" if index in declared else None)
-            if rows is not None:
-                column = Column(column.kind, column.values[rows], column.levels)
-            self.kinds_[index] = column.kind
-            self.encoders[index] = KINDS[column.kind].fit(
-                column, scale=self.scale, max_levels=int(self.max_levels)
-            )
-
-    def _lay_out(self) -> None:
-        """Give each column its places among the features, in the order of the source columns."""
-        self.encoders = {i: one for i, one in sorted(self.encoders.items()) if one.features}
+        self.n_features_in_, self.kinds_ = len(kinds), list(kinds)
+        self._sparse, self.is_sparse_ = scaler, scaler is not None
+        self.encoders = {i: one for i, one in sorted(encoders.items()) if one.features}
         ends = accumulate(len(one.features) for one in self.encoders.values())
         self.first = dict(zip(self.encoders, [0, *ends], strict=False))
         numbers = {i: one for i, one in self.encoders.items() if isinstance(one, NumberEncoder)}
         self.numbers = NumberBlock.of(numbers, self.first)
         self._singly = {i: one for i, one in self.encoders.items() if i not in numbers}
-        self.is_sparse_ = self._sparse is not None
-        names = self.column_names
+        columns = self.column_names
         if self.names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
+            self.feature_names_in_ = np.array(columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        features = [(i, names[i] + end) for i, one in self.encoders.items() for end in one.features]
-        if self._sparse is not None:
-            features = [(index, names[index]) for index in self._sparse.kept.tolist()]
-        features = features or [(0, "constant")]
-        self.n_features_out_ = len(features)
-        self.groups_ = np.array([index for index, _ in features], dtype=np.int64)
-        self.feature_names_out_ = np.array([name for _, name in features], dtype=object)
+        if scaler is None:
+            features = [
+                (i, columns[i] + end) for i, one in self.encoders.items() for end in one.features
+            ]
+        else:
+            features = [(i, columns[i]) for i in scaler.kept.tolist()]
+        groups, features_out = zip(*features or [(0, "constant")], strict=True)
+        self.n_features_out_ = len(groups)
+        self.groups_ = np.array(groups, dtype=np.int64)
+        self.feature_names_out_ = np.array(features_out, dtype=object)
+        return self
 
     @property
     def column_names(self) -> list[str]:
@@ -221,7 +221,7 @@ class TableEncoder(BaseEstimator):
 
     def column_encoder(self, index: int) -> ColumnEncoder:
         """The encoder of a source column, also of one that gives no features."""
-        return self.encoders.get(index) or KINDS[self.kinds_[index]].empty()
+        return self.encoders.get(index) or KINDS[self.kinds_[index]]()
 
     def original(self, feature: int, value: float) -> str:
         """The value of a feature in the words and units of the table, where it has them."""
@@ -259,7 +259,7 @@ class TableEncoder(BaseEstimator):
         self._write_numbers(table, source, out)
         for index, encoder in self._singly.items():
             first = self.first[index]
-            column = self._column(table, int(source[index]), self.kinds_[index])
+            column = table.column(int(source[index]), self.kinds_[index])
             encoder.write(column, out[:, first : first + len(encoder.features)])
         return out
 
@@ -321,37 +321,29 @@ class TableEncoder(BaseEstimator):
             )
         return np.arange(self.n_features_in_)
 
-    @staticmethod
-    def _column(table: Table, place: int, kind: Kind | None) -> Column:
-        return table.column(place, kind)
-
     def _write_numbers(self, table: Table, source: np.ndarray, out: np.ndarray) -> None:
         block = self.numbers
         columns = source[block.source].tolist()
-        kinds = {self.kinds_[index] for index in block.source.tolist()}
+        kinds = [self.kinds_[index] for index in block.source.tolist()]
         whole: Any = table.matrix if table.sparse is None else table.sparse
-        if not columns:
-            return
-        if whole is not None and kinds <= {"number", *(["boolean"] * (whole.dtype.kind == "b"))}:
+        if whole is not None and set(kinds) <= {"number", "boolean" if whole.dtype == bool else ""}:
             pick = _whole(columns, table.n_columns)
-            for part in row_chunks(table.n_rows, len(columns)):
-                chunk = whole[part] if table.sparse is None else whole[part].toarray()
 
-                def on_infinite(row: int, place: int, start: int = part.start) -> None:
-                    value = whole[start + row, columns[place]]
-                    raise infinite_value(table.label(columns[place]), start + row, value)
+            def read(rows: slice) -> np.ndarray:
+                return (whole[rows] if table.sparse is None else whole[rows].toarray())[:, pick]
 
-                block.write(chunk[:, pick], out[part], slice(None), on_infinite)
+            def on_infinite(row: int, place: int) -> None:
+                raise table.infinite_value(row, columns[place], whole[row, columns[place]])
+
+            block.write(read, out, on_infinite)
             return
         for first in range(0, len(columns), FRAME_COLUMNS):
             group = slice(first, first + FRAME_COLUMNS)
-            pairs = zip(columns[group], block.source[group].tolist(), strict=True)
-            read = [self._column(table, at, self.kinds_[index]).values for at, index in pairs]
-            for part in row_chunks(table.n_rows, len(read)):
-                chunk = np.empty((part.stop - part.start, len(read)))
-                for place, values in enumerate(read):
-                    chunk[:, place] = values[part]
-                block.write(chunk, out[part], group)
+            cells = [
+                table.column(index, kind).values
+                for index, kind in zip(columns[group], kinds[group], strict=True)
+            ]
+            block.part(group).write(partial(_side_by_side, cells), out)
 
     def to_state(self) -> dict[str, Any]:
         """Everything learned, as a dictionary that JSON can hold; see :meth:`from_state`."""
@@ -396,36 +388,35 @@ class TableEncoder(BaseEstimator):
         kinds: list[Kind] = list(state["kinds"])
         declared = [index for index, kind in enumerate(kinds) if kind == "category"]
         encoder = cls(declared or None, state["scale"], state["max_levels"])
-        encoder._begin(state["n_features_in"], state["names"])
-        encoder.kinds_ = kinds
-        encoder.encoders.update(NumberBlock.from_state(state["numbers"]).encoders())
+        encoders: dict[int, ColumnEncoder] = {**NumberBlock.encoders(state["numbers"])}
         for entry in state["columns"]:
-            kind = KINDS[kinds[entry["index"]]]
-            encoder.encoders[entry["index"]] = kind.from_state(entry["state"])
-        parts = state["sparse"]
-        encoder._sparse = None if parts is None else SparseScaler.from_state(parts)
-        encoder._lay_out()
-        return encoder
+            index = entry["index"]
+            encoders[index] = KINDS[kinds[index]](**entry["state"])
+        scaler = None if state["sparse"] is None else SparseScaler.from_state(state["sparse"])
+        return encoder._adopt(state["names"], kinds, encoders, scaler)
 
 
 def _matrix_moments(
     table: Table, matrix: np.ndarray, rows: np.ndarray | None, columns: list[int]
 ) -> Moments:
     n_rows = len(matrix) if rows is None else len(rows)
-    pick = _whole(columns, matrix.shape[1])
+    pick = _whole(columns, table.n_columns)
 
     def chunks() -> Iterator[tuple[int, np.ndarray]]:
         for part in row_chunks(n_rows, len(columns)):
-            chunk = matrix[part] if rows is None else matrix[rows[part]]
-            yield part.start, chunk[:, pick]
+            yield part.start, matrix[part if rows is None else rows[part]][:, pick]
 
     def on_infinite(row: int, place: int) -> None:
-        at, column = (row if rows is None else int(rows[row])), columns[place]
-        raise infinite_value(table.label(column), at, matrix[at, column])
+        row, index = row if rows is None else int(rows[row]), columns[place]
+        raise table.infinite_value(row, index, matrix[row, index])
 
     return moments(chunks, len(columns), on_infinite)
 
 
-def _whole(columns: list[int], n_columns: int) -> Any:
+def _side_by_side(columns: list[np.ndarray], rows: slice) -> np.ndarray:
+    return np.column_stack([values[rows] for values in columns])
+
+
+def _whole(columns: list[int], n_columns: int) -> slice | list[int]:
     """An index for `columns` that does not copy when they are all of them, in order."""
     return slice(None) if columns == list(range(n_columns)) else columns

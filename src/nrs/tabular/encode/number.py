@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -43,11 +43,6 @@ class Moments:
         """Moments of no rows."""
         return cls(*np.zeros((2, d), np.int64), *np.zeros((4, d)))
 
-    def columns(self) -> list[tuple[float, ...]]:
-        """Missing cells, other cells, mean and standard deviation of each column."""
-        arrays = (self.missing, self.seen, self.mean, self.std)
-        return list(zip(*(array.astype(float).tolist() for array in arrays), strict=True))
-
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both (Chan, Golub & LeVeque, 1983), whatever their magnitude.
 
@@ -84,7 +79,7 @@ def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def moments(chunks: Chunks, d: int, on_infinite: OnInfinite | None = None) -> Moments:
-    """Mean and standard deviation in two passes over row chunks, exact for any float64 column.
+    """Moments in two passes over chunks of rows, exact for any float64 column.
 
     With values moved to [-1, 1] by their range, neither 1e300 nor 1e-300 can overflow when
     squared, and since variance ≥ range² / 2n, the subtraction of squares loses at most a factor n
@@ -138,25 +133,27 @@ def _refuse_infinite(chunk: np.ndarray, start: int, on_infinite: OnInfinite | No
 class NumberStatistics:
     """Moments of a column whose cells are finite or missing."""
 
+    width = 1
+
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.moments = Moments.none(1)
+        self.moments = Moments.none(self.width)
 
-    def add(self, column: Column) -> None:
+    def add(self, column: Column) -> Self:
         values = column.values[:, None]
         parts = list(row_chunks(len(values), 1))
         found = moments(lambda: ((part.start, values[part]) for part in parts), 1)
         self.moments = self.moments.merge(found)
+        return self
 
-    def merge(self, other: NumberStatistics) -> None:
+    def merge(self, other: Self) -> None:
         self.moments = self.moments.merge(other.moments)
 
-    def encoder(self, *, scale: str, max_levels: int) -> NumberEncoder:
-        return NumberEncoder.of_moments(self.kind, self.moments.columns()[0], scale)
+    def encoder(self, scale: str, max_levels: int) -> ColumnEncoder:
+        return NumberEncoder.of_moments(self.kind, self.moments, scale)[0]
 
     def summary(self) -> Summary:
-        missing, seen, mean, _ = self.moments.columns()[0]
-        low, high = self.moments.low[0], self.moments.high[0]
+        missing, seen, mean, _, low, high = (array[0] for array in vars(self.moments).values())
         shown = f"{100 * mean:.0f} % true" if self.kind == "boolean" else f"{low:.6g} … {high:.6g}"
         return Summary(int(missing), int(seen), shown)
 
@@ -178,35 +175,33 @@ class NumberEncoder(ColumnEncoder):
     shown, missing : whether the value has a feature, and whether missing cells have one.
     """
 
-    center: float
-    scale: float
-    fill: float
-    shown: bool
-    missing: bool
+    center: float = 0.0
+    scale: float = 1.0
+    fill: float = 0.0
+    shown: bool = False
+    missing: bool = False
 
     @classmethod
-    def fit(cls, column: Column, *, scale: str, max_levels: int) -> NumberEncoder:
-        counted = NumberStatistics(column.kind)
-        counted.add(column)
-        return counted.encoder(scale=scale, max_levels=max_levels)
+    def fit(cls, column: Column, scale: str, max_levels: int) -> NumberEncoder:
+        counted = NumberStatistics(column.kind).add(column)
+        return cls.of_moments(column.kind, counted.moments, scale)[0]
 
     @classmethod
-    def of_moments(cls, kind: Kind, learned: tuple[float, ...], scale: str) -> NumberEncoder:
-        """Encoder from (missing cells, other cells, mean, standard deviation)."""
-        missing, seen, mean, std = learned
+    def of_moments(cls, kind: Kind, found: Moments, scale: str) -> list[NumberEncoder]:
+        """The encoder of each column."""
         scaled = scale == "standard" and kind != "boolean"
-        return cls(
-            center=mean if scaled else 0.0,
-            scale=std if scaled and std > 0 else 1.0,
-            fill=0.5 if kind == "boolean" else 0.0 if scaled else mean,
-            # The paper's network reads every column, so unscaled constants stay.
-            shown=seen > 0 and (std > 0 or scale == "none"),
-            missing=seen > 0 and missing > 0,
-        )
-
-    @classmethod
-    def empty(cls) -> NumberEncoder:
-        return cls(0.0, 1.0, 0.0, shown=False, missing=False)
+        arrays = (found.missing, found.seen, found.mean, found.std)
+        return [
+            cls(
+                center=mean if scaled else 0.0,
+                scale=std if scaled and std > 0 else 1.0,
+                fill=0.5 if kind == "boolean" else 0.0 if scaled else mean,
+                # The paper's network reads every column, so unscaled constants stay.
+                shown=seen > 0 and (std > 0 or scale == "none"),
+                missing=seen > 0 and missing > 0,
+            )
+            for missing, seen, mean, std in zip(*(a.tolist() for a in arrays), strict=True)
+        ]
 
     @cached_property
     def features(self) -> list[str]:
@@ -216,12 +211,8 @@ class NumberEncoder(ColumnEncoder):
     def neutral(self) -> list[float]:
         return [self.fill] * self.shown + [0.0] * self.missing
 
-    def places(self, first: int) -> tuple[int, int]:
-        """Output columns of the value and of the missing flag, -1 for none."""
-        return first if self.shown else -1, first + self.shown if self.missing else -1
-
     def write(self, column: Column, out: np.ndarray) -> None:
-        NumberBlock.of({0: self}, {0: 0}).write(column.values[:, None], out)
+        NumberBlock.of({0: self}, {0: 0}).write(lambda rows: column.values[rows, None], out)
 
     def original(self, place: int, value: float) -> str:
         if place or not self.shown:
@@ -231,16 +222,16 @@ class NumberEncoder(ColumnEncoder):
         return short(0.0 if abs(number) < 1e-6 * self.scale else number)
 
     def to_onnx(self, graph: Graph, value: str) -> str:
-        block = NumberBlock.of({0: self}, {0: 0})
-        return graph.concat([piece for _, piece in block.to_onnx(graph, value)])
+        pieces = NumberBlock.of({0: self}, {0: 0}).to_onnx(graph, value)
+        return graph.concat([piece for _, piece in pieces])
 
 
 @dataclass
 class NumberBlock:
-    """All number encoders of a table as arrays, to write their features together.
+    """Number encoders as arrays of an entry each, to write the features of a table together.
 
-    All arrays have one entry per source column that has features. ``value_at`` and ``missing_at``
-    are output columns, -1 where there is none; ``fill`` is the output for a missing cell.
+    ``source`` is the column of the table; ``value_at`` and ``missing_at`` are columns of the
+    output, -1 where there is none; ``fill`` is the output for a missing cell.
     """
 
     source: np.ndarray
@@ -250,51 +241,54 @@ class NumberBlock:
     value_at: np.ndarray
     missing_at: np.ndarray
 
-    def write(
-        self,
-        chunk: np.ndarray,
-        out: np.ndarray,
-        part: slice = slice(None),
-        on_infinite: OnInfinite | None = None,
-    ) -> None:
-        """Write the features of `chunk`, shape (m, k), into `out`, shape (m, d_out).
-
-        `part` selects the k entries of this block that the chunk's columns stand for.
-        """
-        value_at, missing_at = self.value_at[part], self.missing_at[part]
-        # A far outlier may be beyond float64 after the division; it is clipped below.
-        with np.errstate(over="ignore"):
-            values = np.subtract(chunk, self.center[part], dtype=np.float64)
-            values /= self.scale[part]
-        if not np.isfinite(values).all():
-            _refuse_infinite(chunk, 0, on_infinite)
-            missing = np.isnan(values)
-            np.copyto(values, self.fill[part], where=missing)
-            shown = missing_at >= 0
-            out[:, missing_at[shown]] = missing[:, shown]
-        np.clip(values, -LIMIT, LIMIT, out=values)
-        if len(value_at) and value_at[0] >= 0 and (np.diff(value_at) == 1).all():
-            out[:, value_at[0] : value_at[-1] + 1] = values
-        else:
-            kept = value_at >= 0
-            out[:, value_at[kept]] = values[:, kept]
-
     @classmethod
     def of(cls, encoders: Mapping[int, NumberEncoder], first: Mapping[int, int]) -> NumberBlock:
         """Block of the encoders of some source columns, given their first output columns."""
-        rows = [
-            (i, one.center, one.scale, one.fill, *one.places(first[i]))
+        places = [
+            (i, first[i] if one.shown else -1, first[i] + one.shown if one.missing else -1)
             for i, one in encoders.items()
         ]
-        names = [field.name for field in fields(cls)]
-        columns = np.array(rows, dtype=np.float64).reshape(-1, len(names)).T
-        return cls.from_state(dict(zip(names, columns, strict=True)))
+        learned = [(one.center, one.scale, one.fill) for one in encoders.values()]
+        source, value_at, missing_at = np.array(places, dtype=np.int64).reshape(-1, 3).T.copy()
+        center, scale, fill = np.array(learned).reshape(-1, 3).T.copy()
+        return cls(source, center, scale, fill, value_at, missing_at)
 
-    def encoders(self) -> dict[int, NumberEncoder]:
-        """The encoder of each source column."""
-        learned = (self.center, self.scale, self.fill, self.value_at >= 0, self.missing_at >= 0)
-        columns = zip(*(array.tolist() for array in learned), strict=True)
-        return dict(zip(self.source.tolist(), (NumberEncoder(*c) for c in columns), strict=True))
+    def part(self, entries: slice) -> NumberBlock:
+        """The block of some of the source columns."""
+        return NumberBlock(*(array[entries] for array in vars(self).values()))
+
+    def write(
+        self,
+        read: Callable[[slice], np.ndarray],
+        out: np.ndarray,
+        on_infinite: OnInfinite | None = None,
+    ) -> None:
+        """Write the features of a table into `out`, zeros of shape (n_rows, d_out).
+
+        `read` returns the cells of some rows, shape (m, k); `on_infinite` is as in :func:`moments`.
+        """
+        at = self.value_at
+        kept: slice | np.ndarray
+        places: slice | np.ndarray
+        if len(at) and at[0] >= 0 and (np.diff(at) == 1).all():
+            # Side by side they need no index, which would make a copy.
+            kept, places = slice(None), slice(at[0], at[-1] + 1)
+        else:
+            kept, places = at >= 0, at[at >= 0]
+        for rows in row_chunks(len(out), len(at)):
+            chunk, features = read(rows), out[rows]
+            # A far outlier may be beyond float64 after the division; it is clipped below.
+            with np.errstate(over="ignore"):
+                values = np.subtract(chunk, self.center, dtype=np.float64)
+                values /= self.scale
+            if not np.isfinite(values).all():
+                _refuse_infinite(chunk, rows.start, on_infinite)
+                missing = np.isnan(values)
+                np.copyto(values, self.fill, where=missing)
+                flagged = self.missing_at >= 0
+                features[:, self.missing_at[flagged]] = missing[:, flagged]
+            np.clip(values, -LIMIT, LIMIT, out=values)
+            features[:, places] = values[:, kept]
 
     def to_onnx(self, graph: Graph, raw: str) -> list[tuple[np.ndarray, str]]:
         """Add the encoding of (rows, k) cells; returns output columns and the value they take.
@@ -319,15 +313,14 @@ class NumberBlock:
     def state(self) -> dict[str, list[Any]]:
         return {name: array.tolist() for name, array in vars(self).items()}
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> NumberBlock:
-        whole = ("source", "value_at", "missing_at")
-        return cls(
-            **{
-                name: np.array(values, dtype=np.int64 if name in whole else np.float64)
-                for name, values in state.items()
-            }
-        )
+    @staticmethod
+    def encoders(state: Mapping[str, list[Any]]) -> dict[int, NumberEncoder]:
+        """The encoder of each source column of the block that had this :meth:`state`."""
+        columns = zip(*(state[field.name] for field in fields(NumberBlock)), strict=True)
+        return {
+            source: NumberEncoder(center, scale, fill, value_at >= 0, missing_at >= 0)
+            for source, center, scale, fill, value_at, missing_at in columns
+        }
 
 
 def short(number: float) -> str:

@@ -6,22 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy.sparse import csr_matrix
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from nrs.tabular.encode.number import LIMIT, row_chunks, short
-from nrs.tabular.encode.table import Table, infinite_value
+from nrs.tabular.encode.table import Table
 
 
 @dataclass
 class SparseScaler:
     """Columns of a sparse matrix divided by their largest magnitude in training.
 
-    Attributes
-    ----------
-    kept : ndarray of int64, shape (d_out,)
-        Source columns that vary in training, or all of them if nothing is scaled.
-    scale : ndarray of float64, shape (d,)
+    ``kept``, shape (d_out,), are the source columns that vary in training, or all of them if
+    nothing is scaled; ``scale`` has shape (d,).
     """
 
     kept: np.ndarray
@@ -29,7 +26,9 @@ class SparseScaler:
 
     @classmethod
     def fit(cls, table: Table, rows: np.ndarray | None, *, scaled: bool) -> SparseScaler:
-        matrix = table.sparse if rows is None else table.sparse[rows]
+        matrix: csr_matrix = table.sparse
+        if rows is not None:
+            matrix = matrix[rows]
         _refuse_non_finite(matrix, table, rows)
         kept, scale = np.arange(table.n_columns), np.ones(table.n_columns)
         if scaled:
@@ -40,26 +39,21 @@ class SparseScaler:
             scale[kept] = np.maximum(-low, high)[kept]
         return cls(kept.astype(np.int64), scale)
 
-    def transform(self, table: Table, source: np.ndarray) -> sparse.csr_matrix:
-        """CSR matrix of float32, shape (n_rows, max(1, d_out)).
+    def transform(self, table: Table, source: np.ndarray) -> csr_matrix:
+        """CSR matrix of float32, shape (n_rows, max(1, d_out)), of a sparse or dense table.
 
-        Parameters
-        ----------
-        table : Table
-            Sparse or dense.
-        source : ndarray of int, shape (d,)
-            Position in `table` of each training column.
+        `source` is the position in `table` of each training column.
         """
         if table.sparse is not None:
             matrix = table.sparse
         elif table.matrix is not None:
-            matrix = sparse.csr_matrix(table.matrix)
+            matrix = csr_matrix(table.matrix)
         else:
             columns = [table.column(index, "number").values for index in range(table.n_columns)]
-            matrix = sparse.csr_matrix(np.column_stack(columns))
+            matrix = csr_matrix(np.column_stack(columns))
         _refuse_non_finite(matrix, table)
         if len(self.kept) == 0:
-            return sparse.csr_matrix((table.n_rows, 1), dtype=np.float32)
+            return csr_matrix((table.n_rows, 1), dtype=np.float32)
         if (np.diff(source) != 1).any():
             matrix = matrix[:, source]
         data = np.empty(matrix.nnz, dtype=np.float32)
@@ -68,7 +62,7 @@ class SparseScaler:
             with np.errstate(over="ignore"):
                 values = matrix.data[part] / self.scale[matrix.indices[part]]
             data[part] = np.clip(values, -LIMIT, LIMIT)
-        out = sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        out = csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
         return out if len(self.kept) == out.shape[1] else out[:, self.kept]
 
     def original(self, place: int, value: float) -> str:
@@ -83,19 +77,17 @@ class SparseScaler:
         return cls(np.array(state["kept"], dtype=np.int64), np.array(state["scale"]))
 
 
-def _refuse_non_finite(
-    matrix: sparse.csr_matrix, table: Table, rows: np.ndarray | None = None
-) -> None:
+def _refuse_non_finite(matrix: csr_matrix, table: Table, rows: np.ndarray | None = None) -> None:
     bad = ~np.isfinite(matrix.data)
     if not bad.any():
         return
     at = int(np.argmax(bad))
     row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
     row = row if rows is None else int(rows[row])
-    label, value = table.label(int(matrix.indices[at])), matrix.data[at]
-    if np.isinf(value):
-        raise infinite_value(label, row, value)
+    index = int(matrix.indices[at])
+    if np.isinf(matrix.data[at]):
+        raise table.infinite_value(row, index, matrix.data[at])
     raise ValueError(
-        f"{label} of a sparse matrix holds NaN (row {row}): sparse input cannot have missing "
-        "values; drop these cells (they become zeros) or pass a dense table"
+        f"{table.label(index)} of a sparse matrix holds NaN (row {row}): sparse input cannot have "
+        "missing values; drop these cells (they become zeros) or pass a dense table"
     )

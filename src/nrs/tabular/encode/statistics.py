@@ -13,9 +13,7 @@ from nrs.tabular.encode.number import NumberStatistics
 from nrs.tabular.encode.table import Table
 
 STATISTICS: dict[Kind, type[Statistics]] = {
-    "number": NumberStatistics,
-    "boolean": NumberStatistics,
-    "duration": NumberStatistics,
+    **dict.fromkeys(("number", "boolean", "duration"), NumberStatistics),
     "date": DateStatistics,
     "category": CategoryStatistics,
 }
@@ -23,9 +21,7 @@ STATISTICS: dict[Kind, type[Statistics]] = {
 
 def count(column: Column) -> Statistics:
     """Statistics of a column in memory."""
-    counted = STATISTICS[column.kind](column.kind)
-    counted.add(column)
-    return counted
+    return STATISTICS[column.kind](column.kind).add(column)
 
 
 class TableStatistics:
@@ -50,9 +46,7 @@ class TableStatistics:
 
     def __init__(self, names: Sequence[str], kinds: Sequence[Kind]) -> None:
         self.names, self.n_rows = list(names), 0
-        self.columns: list[tuple[Kind, Statistics]] = [
-            (kind, STATISTICS[kind](kind)) for kind in kinds
-        ]
+        self.columns = [(kind, STATISTICS[kind](kind)) for kind in kinds]
 
     def add(self, table: Table) -> None:
         """Count the rows of a table in memory, whose first columns these are.

@@ -6,10 +6,11 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.utils.validation import validate_data
 
 from nrs.datasets.large_table import Table as LargeTable
@@ -21,20 +22,27 @@ from nrs.tabular.encode.columns import (
     read_arrow,
     read_pandas,
     read_polars,
+    to_category,
 )
 
+if TYPE_CHECKING:
+    import pandas
 
+
+@dataclass(eq=False, repr=False)
 class Table:
     """A table of any origin; made by :func:`read_table`.
 
     Attributes
     ----------
-    n_rows, n_columns : int
-    names : list of str or None
-        None for arrays, and for frames whose column labels are not all strings.
+    shape : (n_rows, n_columns)
+    read : callable
+        Reads the column of an index; its second argument asks for exact cells of a category.
     matrix : ndarray of shape (n_rows, n_columns) or None
         The user's own array where it is numeric or boolean; never a copy.
     sparse : scipy CSR matrix of shape (n_rows, n_columns) or None
+    names : list of str or None
+        None for arrays, and for frames whose column labels are not all strings.
     declared : frozenset of int
         Columns that are categories whatever their dtype.
 
@@ -45,29 +53,31 @@ class Table:
     ((2, 2), ('blue', 'red'))
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        read: Callable[[int, bool], Column],
-        *,
-        names: list[str] | None = None,
-        matrix: np.ndarray | None = None,
-        sparse: Any = None,
-    ) -> None:
-        self.n_rows, self.n_columns = shape
-        self.names = names
-        self.matrix = matrix
-        self.sparse = sparse
-        self.declared: frozenset[int] = frozenset()
-        self._read = read
+    shape: tuple[int, int]
+    read: Callable[[int, bool], Column]
+    matrix: np.ndarray | None = None
+    sparse: csr_matrix | None = None
+    names: list[str] | None = None
+    declared: frozenset[int] = frozenset()
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.n_rows, self.n_columns
+    def n_rows(self) -> int:
+        return self.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        return self.shape[1]
 
     def label(self, index: int) -> str:
         """How messages call a column: by name where it has one."""
         return f"column {index if self.names is None else repr(self.names[index])}"
+
+    def infinite_value(self, row: int, index: int, value: float) -> ValueError:
+        """The error for a cell that is not finite."""
+        return ValueError(
+            f"{self.label(index)} holds an infinite value (row {row}: {value}): replace it by a "
+            "finite number, or by NaN if the value is not known"
+        )
 
     def column(self, index: int, kind: Kind | None = None) -> Column:
         """Read one column, in its own kind or converted to `kind`.
@@ -79,28 +89,20 @@ class Table:
         TypeError
             If a cell is no value at all (a dict, a list, ...).
         """
-        label = self.label(index)
         as_category = kind == "category" or index in self.declared
         try:
-            column = self._read(index, as_category)
-        except TypeError as error:
-            raise TypeError(f"{label}: {error}") from error
-        except ValueError as error:
-            raise ValueError(f"{label}: {error}") from error
-        if column.kind == "number" and column.values.dtype.kind == "f":
+            column = self.read(index, as_category)
+        except (TypeError, ValueError) as error:
+            refused = TypeError if isinstance(error, TypeError) else ValueError
+            raise refused(f"{self.label(index)}: {error}") from error
+        if as_category:
+            column = to_category(column)
+        elif column.kind == "number" and column.values.dtype.kind == "f":
             infinite = np.isinf(column.values)
             if infinite.any():
                 row = int(np.argmax(infinite))
-                raise infinite_value(label, row, column.values[row])
-        return column if kind is None else convert(column, kind, label)
-
-
-def infinite_value(label: str, row: int, value: Any) -> ValueError:
-    """The error for a cell that is not finite."""
-    return ValueError(
-        f"{label} holds an infinite value (row {row}: {value}): replace it by a finite number, "
-        "or by NaN if the value is not known"
-    )
+                raise self.infinite_value(row, index, column.values[row])
+        return column if kind is None else convert(column, kind, self.label(index))
 
 
 def read_table(
@@ -146,26 +148,24 @@ def read_table(
         )
     if isinstance(X, (str, os.PathLike)):
         raise ValueError(
-            f"X must hold rows, however: it is a text or path, {os.fspath(X)!r}; read the file "
-            "first, or name it with nrs.Table(path, target=…)"
+            f"X must hold rows; got a text or path, {os.fspath(X)!r}; read the file first, or name "
+            "it with nrs.Table(path, target=…)"
         )
     if _is(X, "polars", "LazyFrame"):
         raise ValueError(
             "got a polars LazyFrame, expected a DataFrame: call .collect() on it first"
         )
     labels: list[Any] | None = None
-    if sparse.issparse(X):
+    if issparse(X):
         table = _read_sparse(X)
     elif _is(X, "pandas", "DataFrame"):
-        labels = X.columns.tolist()
-        table = _read_pandas_frame(X)
+        table, labels = _read_pandas_frame(X), X.columns.tolist()
     elif _is(X, "polars", "DataFrame"):
-        labels = list(X.columns)
         table = Table(X.shape, lambda i, c: read_polars(X.to_series(i), as_category=c))
+        labels = list(X.columns)
     elif _is(X, "pyarrow", "Table") or _is(X, "pyarrow", "RecordBatch"):
+        table = Table(X.shape, lambda i, c: read_arrow(X.column(i), as_category=c))
         labels = list(X.schema.names)
-        shape = (X.num_rows, X.num_columns)
-        table = Table(shape, lambda i, c: read_arrow(X.column(i), as_category=c))
     else:
         table = _read_rows(X)
     if feature_names is not None:
@@ -174,7 +174,12 @@ def read_table(
             raise ValueError(
                 f"got {len(labels)} feature_names for a table of {table.n_columns} columns"
             )
-    _check_shape(table.shape)
+    for size, noun in zip(table.shape, ("sample(s)", "feature(s)"), strict=True):
+        # scikit-learn's own words: its estimator checks look for them.
+        if size == 0:
+            raise ValueError(
+                f"Found array with 0 {noun} (shape={table.shape}) while a minimum of 1 is required."
+            )
     if labels is not None:
         repeated = [label for label, count in Counter(labels).items() if count > 1]
         if repeated:
@@ -193,35 +198,23 @@ def _is(X: Any, library: str, name: str) -> bool:
     )
 
 
-def _check_shape(shape: tuple[int, int]) -> None:
-    # scikit-learn's own words: its estimator checks look for them.
-    for size, noun in zip(shape, ("sample(s)", "feature(s)"), strict=True):
-        if size == 0:
-            raise ValueError(
-                f"Found array with 0 {noun} (shape={shape}) while a minimum of 1 is required."
-            )
-
-
 def _read_sparse(X: Any) -> Table:
     if X.ndim != 2:
         raise ValueError(f"Expected 2D sparse array, got {X.ndim}D. Reshape your data to 2D.")
     if X.dtype.kind not in "biuf":
         problem = "Complex data not supported" if X.dtype.kind == "c" else "not a numeric dtype"
         raise ValueError(f"{problem}: got a sparse matrix of dtype {X.dtype}")
-    matrix = sparse.csr_matrix(X)
+    matrix = csr_matrix(X)
     if not matrix.has_canonical_format:
         # The copy is because summing the repeated entries would change the caller's matrix.
         matrix = matrix.copy()
         matrix.sum_duplicates()
-
-    def read(index: int, as_category: bool) -> Column:
-        values = matrix[:, [index]].toarray().ravel()
-        return read_array(values, as_category=as_category)
-
-    return Table(matrix.shape, read, sparse=matrix)
+    return Table(
+        matrix.shape, lambda i, c: read_array(matrix[:, [i]].toarray().ravel()), sparse=matrix
+    )
 
 
-def _read_pandas_frame(X: Any) -> Table:
+def _read_pandas_frame(X: pandas.DataFrame) -> Table:
     if X.shape[1] and all(
         type(dtype).__name__ == "SparseDtype" and dtype.kind in "biuf" and dtype.fill_value == 0
         for dtype in X.dtypes
@@ -262,12 +255,8 @@ def _read_rows(X: Any) -> Table:
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         with np.errstate(over="ignore"):
             array = array.astype(np.float64)
-    numeric = array.dtype.kind in "biuf"
-    return Table(
-        array.shape,
-        lambda i, c: read_array(array[:, i], as_category=c),
-        matrix=array if numeric else None,
-    )
+    matrix = array if array.dtype.kind in "biuf" else None
+    return Table(array.shape, lambda i, c: read_array(array[:, i], as_category=c), matrix)
 
 
 def categorical_columns(
@@ -291,7 +280,7 @@ def categorical_columns(
     if isinstance(features, str) or np.ndim(features) != 1:
         raise ValueError(
             "categorical_features must be a list of names, a list of indices, a boolean mask, "
-            f"'from_dtype' or None, however: categorical_features={features!r}"
+            f"'from_dtype' or None; got {features!r}"
         )
     items = list(features)
     if items and all(isinstance(item, (bool, np.bool_)) for item in items):
