@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TableModel = NRSClassifier | NRSRegressor
 Path = str | os.PathLike[str]
 Source = Path | Sequence[Path] | Table
+Label = bool | int | str
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class TargetColumns:
     """
 
     names: list[str]
-    labels: list[list[bool | int | str]] | None = None
+    labels: list[list[Label]] | None = None
 
     @classmethod
     def of_model(cls, model: TableModel, names: Sequence[str] | None = None) -> Self | None:
@@ -42,10 +43,9 @@ class TargetColumns:
 
         Raises ValueError if there are more or fewer `names` than targets.
         """
-        target, about = model.target_, model.about_ or {}
+        target, about, n = model.target_, model.about_ or {}, model.target_.n_outputs
         if not target.several:
             return None
-        n = target.n_outputs
         names = list(names or about.get("target") or map(str, range(n)))
         if len(names) != n:
             raise ValueError(
