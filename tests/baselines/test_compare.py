@@ -9,7 +9,7 @@ import pytest
 
 from nrs.baselines import registry
 from nrs.baselines.compare import Compared, compare_methods
-from nrs.files.fit import read_labelled
+from nrs.files.read import read_labelled
 
 
 def labelled(folder, target, **options):

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nrs.files.fit import fit_table, read_labelled, tune_table
+from nrs.files.fit import fit_table, tune_table
 from nrs.files.load import load_model
+from nrs.files.read import read_labelled
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +45,6 @@ def test_a_single_network_is_scored_on_a_tenth(path, tmp_path, preset, rows):
         return
     assert (fitted.about["scored_on"], len(fitted.scored)) == ("held-out rows", 8)
     assert np.array_equal(fitted.scored.truth, table.truth[fitted.scored.rows])
-
-
-def test_what_cannot_be_read_is_refused(path):
-    with pytest.raises(ValueError, match="must have the column 'colour'"):
-        read_labelled(path, "dear", drop=["colour"])
-    with pytest.raises(ValueError, match="has no columns left besides the target"):
-        read_labelled(path, "dear", drop=["rooms", "district", "price", "big"])
 
 
 def test_only_forests_are_tuned(path):

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from nrs.files.fit import fit_table, read_labelled
+from nrs.files.fit import fit_table
+from nrs.files.read import read_labelled
 from nrs.pages.fit_report import draw_explanation, draw_fit_report
 
 pytest.importorskip("plotly", reason="needs plotly")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nrs.baselines.registry import available, make, names
-from nrs.files.fit import LabelledTable
+from nrs.files.read import LabelledTable
 from nrs.files.scores import Scored
 
 # What a table of results shows, by task.

@@ -43,7 +43,7 @@ def compare(
     Example: nrs compare churn.csv --target churned --folds 3
     """
     from nrs.baselines.compare import METRICS, compare_methods
-    from nrs.files.fit import read_labelled
+    from nrs.files.read import read_labelled
 
     table = read_labelled(
         source,

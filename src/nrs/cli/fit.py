@@ -26,7 +26,8 @@ from nrs.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from nrs.files.fit import FittedFile, LabelledTable
+    from nrs.files.fit import FittedFile
+    from nrs.files.read import LabelledTable
 
 # Those of the estimators, checked before a table is read.
 _PRESETS = ("default", "fast", "best", "single", "paper")
@@ -143,8 +144,7 @@ def _read(
     encoding: str,
     stream: bool,
 ) -> LabelledTable:
-    from nrs.files.fit import read_labelled
-    from nrs.files.fit_stream import is_streamed, scan_labelled
+    from nrs.files.read import is_streamed, read_labelled, scan_labelled
 
     if stream or is_streamed(source):
         return scan_labelled(source, target, task=task, **columns)

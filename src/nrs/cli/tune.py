@@ -64,7 +64,8 @@ def tune(
     Example: nrs tune churn.csv --target churned --drop customer_id --budget 60
     """
     model_path, page_path = output_paths(source, out)
-    from nrs.files.fit import read_labelled, tune_table
+    from nrs.files.fit import tune_table
+    from nrs.files.read import read_labelled
 
     table = read_labelled(
         source,

@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import stream_table_file
 from nrs.files.scores import AnyScored, model_outputs, score_outputs
-from nrs.files.targets import encode_targets, labelled_rows, target_names, target_values
+from nrs.files.targets import Task, encode_targets, labelled_rows, target_names, target_values
 from nrs.tabular.predict_file import Source, TableModel, TargetColumns, input_columns, model_rows
-
-if TYPE_CHECKING:
-    import pyarrow
 
 
 def evaluate_file(
-    model: TableModel,
-    source: Source,
-    target: str | Sequence[str],
-    *,
-    encoding: str = "utf-8",
+    model: TableModel, source: Source, target: str | Sequence[str], *, encoding: str = "utf-8"
 ) -> tuple[AnyScored, int]:
     """Predict the rows of a labelled table and score the predictions.
 
     Parameters
     ----------
-    target : str or sequence of str
-        The column with the truth; several in the order of the fit.
+    target : the column with the truth; several in the order of the fit.
 
     Returns
     -------
     scored : Scored, or ScoredTargets for several targets
-    unlabelled : int
-        Rows without a value of a target, which were left out.
+    unlabelled : number of rows without a value of a target, which were left out.
 
     Raises
     ------
@@ -45,16 +35,19 @@ def evaluate_file(
         or none has a class that the model knows.
     """
     names, targets = _named_targets(model, target)
-    classes = _classes(model, targets)
+    classes = getattr(model, "classes_", None) if targets is None else None
     columns = input_columns(model, source, encoding, names)
-    kinds = {name: _kind(one) for name, one in zip(names, classes, strict=True)}
-    truths, outputs, places = [], [], []
-    at = 0
+    kinds = {
+        name: _kind(targets.labels[place] if targets and targets.labels else classes)
+        for place, name in enumerate(names)
+    }
+    task: Task = "regression" if classes is None else "classification"
+    truths, outputs, places, at = [], [], [], 0
     for chunk in stream_table_file(source, columns | kinds, encoding=encoding):
         part, rows = labelled_rows(chunk, names)
         if len(rows):
             truths.append(
-                _truth(part, names[0], classes[0])
+                target_values(part, names[0], task, classes)
                 if targets is None
                 else encode_targets(part, targets)
             )
@@ -64,10 +57,10 @@ def evaluate_file(
     if not places:
         raise TableFileError(f"{source} has no rows with a value of {', '.join(names)!r}")
     rows, truth = np.concatenate(places), np.concatenate(truths)
-    if targets is None and classes[0] is not None and not np.isin(truth, classes[0]).any():
+    if classes is not None and not np.isin(truth, classes).any():
         raise TableFileError(
             f"{names[0]!r} must hold classes that the model knows, such as "
-            f"{classes[0].tolist()[0]!r}; it holds others, such as {truth.tolist()[0]!r}. "
+            f"{classes.tolist()[0]!r}; it holds others, such as {truth.tolist()[0]!r}. "
             "Choose another column: target=COLUMN."
         )
     name = os.path.basename(str(source))
@@ -89,26 +82,7 @@ def _named_targets(
     return names, None
 
 
-def _classes(model: TableModel, targets: TargetColumns | None) -> list[np.ndarray | None]:
-    """The classes of each target; None for numbers."""
-    if targets is None:
-        return [getattr(model, "classes_", None)]
-    if targets.labels is None:
-        return [None] * len(targets.names)
-    return [np.asarray(labels) for labels in targets.labels]
-
-
-def _kind(classes: np.ndarray | None) -> str:
+def _kind(labels: np.ndarray | Sequence[object] | None) -> str:
     """What a reader takes a target column as."""
-    if classes is None or classes.dtype.kind in "iuf":
-        return "number"
-    return "boolean" if classes.dtype.kind == "b" else "category"
-
-
-def _truth(table: pyarrow.Table, name: str, classes: np.ndarray | None) -> np.ndarray:
-    if classes is None:
-        return target_values(table, name, "regression")
-    # A file with types of its own may hold numbers where the model knows text.
-    as_text = classes.dtype.kind in "UO"
-    truth = target_values(table, name, "classification", as_text=as_text)
-    return truth if as_text else truth.astype(classes.dtype)
+    kind = "f" if labels is None else np.asarray(labels).dtype.kind
+    return {"i": "number", "u": "number", "f": "number", "b": "boolean"}.get(kind, "category")

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 def load_model(path: str | os.PathLike[str]) -> TableModel:
     """Load a table model, whichever estimator saved it.
 
-    Raises
-    ------
-    ModelFileError
-        If the file is not a complete model file of a table.
+    Raises ModelFileError if the file is not a complete model file of a table.
     """
     name = read_model(path, kind="table").header["estimator"]
     for kind in (NRSClassifier, NRSRegressor):
@@ -34,11 +31,7 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
 
 
 def read_rows(
-    model: TableModel,
-    source: Source,
-    max_rows: int = 20_000,
-    *,
-    encoding: str = "utf-8",
+    model: TableModel, source: Source, max_rows: int = 20_000, *, encoding: str = "utf-8"
 ) -> pyarrow.Table:
     """The first rows of a table file, with the columns that the model reads."""
     import pyarrow

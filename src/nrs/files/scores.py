@@ -19,21 +19,11 @@ class Scored:
 
     Attributes
     ----------
-    source : str
-        Where the rows come from: "out-of-bag", "held-out rows", or a file.
-    rows : ndarray (n,)
-        Their numbers in the table, from 0.
-    truth, predicted : ndarray (n,)
-        Labels or numbers.
-    probabilities : ndarray (n, n_classes) or None
-    classes : ndarray (n_classes,) or None
-        None for numbers.
-
-    Examples
-    --------
-    >>> truth = np.array([1.0, 2.0])
-    >>> Scored("held-out rows", np.arange(2), truth, truth).scores()["mae"]
-    0.0
+    source : where the rows come from: "out-of-bag", "held-out rows", or a file.
+    rows : (n,) their numbers in the table, from 0.
+    truth, predicted : (n,) labels or numbers.
+    probabilities : (n, n_classes), or None.
+    classes : (n_classes,), or None for numbers.
     """
 
     source: str
@@ -58,31 +48,24 @@ class Scored:
                 "mae": float(metrics.mean_absolute_error(truth, predicted)),
             }
         recalls = [(predicted[truth == label] == label).mean() for label in np.unique(truth)]
-        return {
+        found = {
             "accuracy": float((truth == predicted).mean()),
             "balanced_accuracy": float(np.mean(recalls)),
             "f1": float(metrics.f1_score(truth, predicted, average="macro", zero_division=0)),
-        } | self._probability_scores()
-
-    def _probability_scores(self) -> dict[str, float]:
-        from sklearn import metrics
-
+        }
         # A label that the model does not know has no probability.
-        if self.probabilities is None or self.classes is None:
-            return {}
-        known = np.isin(self.truth, self.classes)
-        if not known.any():
-            return {}
-        truth, chances = self.truth[known], self.probabilities[known]
-        position = np.searchsorted(self.classes, truth)
-        chosen = np.clip(chances[np.arange(len(truth)), position], 1e-15, 1)
-        found = {"log_loss": float(-np.log(chosen).mean())}
-        present = np.unique(position)
-        if len(self.classes) == 2 and len(present) == 2:
-            found["roc_auc"] = float(metrics.roc_auc_score(position == 1, chances[:, 1]))
-        elif len(present) == len(self.classes) > 2:
-            each = [metrics.roc_auc_score(position == k, chances[:, k]) for k in present]
-            found["roc_auc"] = float(np.mean(each))
+        known = np.isin(truth, self.classes)
+        if self.probabilities is None or not known.any():
+            return found
+        chances, position = self.probabilities[known], np.searchsorted(self.classes, truth[known])
+        chosen = np.clip(chances[np.arange(len(chances)), position], 1e-15, 1)
+        found["log_loss"] = float(-np.log(chosen).mean())
+        n_classes = len(self.classes)
+        if len(np.unique(position)) == n_classes > 1:
+            # Of two classes both areas are the same.
+            each = [1] if n_classes == 2 else list(range(n_classes))
+            areas = [metrics.roc_auc_score(position == k, chances[:, k]) for k in each]
+            found["roc_auc"] = float(np.mean(areas))
         return found
 
 
@@ -122,8 +105,7 @@ AnyScored = Scored | ScoredTargets
 
 def model_outputs(model: TableModel, X: pyarrow.Table | np.ndarray) -> np.ndarray:
     """What a model is scored by: the probabilities of a classifier, the numbers of a regressor."""
-    predict = model.predict_proba if hasattr(model, "predict_proba") else model.predict
-    return np.asarray(predict(X))
+    return np.asarray(getattr(model, "predict_proba", model.predict)(X))
 
 
 def score_outputs(
@@ -156,19 +138,18 @@ def score_outputs(
         found, true = outputs[:, place], targets.decode(place, truth[:, place])
         if targets.labels is None:
             parts[name] = Scored(source, rows, true, found)
-            continue
-        chances, classes = np.column_stack([1 - found, found]), np.asarray(targets.labels[place])
-        labels = targets.decode(place, found > 0.5)
-        parts[name] = Scored(source, rows, true, labels, chances, classes)
+        else:
+            chances = np.column_stack([1 - found, found])
+            labels, classes = targets.decode(place, found > 0.5), np.asarray(targets.labels[place])
+            parts[name] = Scored(source, rows, true, labels, chances, classes)
     return ScoredTargets(source, rows, parts)
 
 
-def score_out_of_bag(
+def score_oob(
     model: TableModel, truth: np.ndarray, targets: TargetColumns | None = None
 ) -> AnyScored | None:
     """Score a forest on its training rows, each by members not trained on it; else None."""
-    for name in ("oob_decision_function_", "oob_prediction_"):
-        if hasattr(model, name):
-            rows = np.arange(len(truth))
-            return score_outputs(model, getattr(model, name), truth, "out-of-bag", rows, targets)
-    return None
+    outputs = getattr(model, "oob_decision_function_", getattr(model, "oob_prediction_", None))
+    if outputs is None:
+        return None
+    return score_outputs(model, outputs, truth, "out-of-bag", np.arange(len(truth)), targets)

@@ -11,7 +11,8 @@ import numpy as np
 
 from nrs.tabular.encode.columns import PLURAL
 from nrs.tabular.encode.table import read_table
-from nrs.tabular.predict_file import TargetColumns
+from nrs.tabular.predict_file import Label, TargetColumns
+from nrs.tabular.rows.table import TableSource
 
 if TYPE_CHECKING:
     import pyarrow
@@ -26,29 +27,14 @@ MAX_CLASSES_SHOWN = 6
 class TargetSummary:
     """What is known of the values of one target column.
 
-    Attributes
-    ----------
-    name, kind : str
-    labels, counts : ndarray (n_values,), or None
-        Its distinct values, sorted, and the rows of each; None if there are too many to count.
-    limits : (float, float)
-        Least and greatest number.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> target = TargetSummary.of(pyarrow.table({"left": ["yes", "no", "no"]}), "left")
-    >>> target.choose_task("auto")
-    ('classification', 'inferred: categorical values')
-    >>> target.describe("classification")
-    '2 classes: no (2), yes (1)'
+    Labels are its distinct values, sorted, and counts the rows of each; None if there are too many.
     """
 
     name: str
     kind: str
     labels: np.ndarray | None
     counts: np.ndarray | None
-    limits: tuple[float, float] = (0.0, 1.0)
+    limits: tuple[float, float]
 
     @classmethod
     def of(cls, table: pyarrow.Table, name: str) -> TargetSummary:
@@ -67,33 +53,35 @@ class TargetSummary:
             labels = labels.astype(bool if read.kind == "boolean" else np.int64)
         return cls(name, read.kind, labels, counts, limits)
 
-    def choose_task(self, task: str) -> tuple[Task, str]:
-        """The task, and where it comes from.
+    @classmethod
+    def of_stream(cls, surveyed: TableSource) -> TargetSummary:
+        """What a pass over files found of their target, in all rows."""
+        labels, moments = surveyed.labels, surveyed.labels.numbers.moments
+        numeric = labels.kind not in ("boolean", "category")
+        limits = (float(moments.low[0]), float(moments.high[0])) if numeric else (0.0, 1.0)
+        if labels.counts is None:
+            return cls(surveyed.target, labels.kind, None, None, limits)
+        found = sorted(labels.counts)
+        counts = np.array([labels.counts[label] for label in found])
+        return cls(surveyed.target, labels.kind, np.array(found), counts, limits)
 
-        Text, booleans and integers of few distinct values are classes; other numbers are numbers.
+    def choose_task(self, task: str) -> tuple[Task, str]:
+        """The task, and where it comes from; text, booleans and few distinct integers are classes.
+
         Raises ValueError for an unknown task, or if all values are the same.
         """
-        check_task(task)
-        self.check_values()
+        check_task(task, self)
         if task != "auto":
             return cast(Task, task), "as requested"
         if self.kind != "number":
-            values = "boolean" if self.kind == "boolean" else "categorical"
-            return "classification", f"inferred: {values} values"
+            kind = "boolean" if self.kind == "boolean" else "categorical"
+            return "classification", f"inferred: {kind} values"
         if self.labels is None:
             return "regression", "inferred: very many distinct numbers"
         n = len(self.labels)
         if n <= MAX_CLASSES and not _fractions(self.labels).any():
             return "classification", f"inferred: {n} distinct integer values"
         return "regression", f"inferred: {n:,} distinct numbers"
-
-    def check_values(self) -> None:
-        """Raise ValueError if the target is the same in all rows."""
-        if self.labels is not None and len(self.labels) < 2:
-            raise ValueError(
-                f"Target {self.name!r} needs at least two distinct values; all rows have "
-                f"{self.labels.tolist()[0]!r}. Choose another target."
-            )
 
     def describe(self, task: Task) -> str:
         """Its values in a few words."""
@@ -104,47 +92,50 @@ class TargetSummary:
         return f"{len(pairs)} classes: {shown}{', …' if len(pairs) > MAX_CLASSES_SHOWN else ''}"
 
 
-def check_task(task: str) -> None:
-    """Raise ValueError for an unknown task."""
+def check_task(task: str, *found: TargetSummary) -> None:
+    """Raise ValueError for an unknown task, or a target that is the same in all rows."""
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task must be auto, classification or regression; got {task!r}")
+    for one in found:
+        if one.labels is not None and len(one.labels) < 2:
+            raise ValueError(
+                f"Target {one.name!r} needs at least two distinct values; all rows have "
+                f"{one.labels.tolist()[0]!r}. Choose another target."
+            )
 
 
 def join_targets(found: Sequence[TargetSummary], task: str) -> tuple[TargetColumns, Task, str]:
-    """How one model predicts several columns, the task, and where the task comes from.
+    """As :meth:`TargetSummary.choose_task` for several columns, and how one model predicts them.
 
-    Columns of two values each are classes; otherwise they must hold numbers. Raises ValueError if
-    the task is unknown, a column has only one value, or one model cannot predict them all.
+    Columns of two values each are classes; otherwise they must hold numbers. Raises ValueError
+    there, and if one model cannot predict them all.
     """
-    check_task(task)
-    for one in found:
-        one.check_values()
+    check_task(task, *found)
     why = "inferred: {}" if task == "auto" else "as requested"
     names = [one.name for one in found]
-    labels = [[] if one.labels is None else one.labels.tolist() for one in found]
-    many = next((place for place, values in enumerate(labels) if len(values) > 2), None)
     text = next((one.name for one in found if one.kind == "category"), None)
-    if task == "regression" or (task == "auto" and text is None and many is not None):
+    labels = [[] if one.labels is None else one.labels.tolist() for one in found]
+    many = [(name, values) for name, values in zip(names, labels, strict=True) if len(values) > 2]
+    if task == "regression" or (task == "auto" and text is None and many):
         if text is not None:
             raise _not_numeric(text, "category")
         return TargetColumns(names), "regression", why.format("all numeric")
-    if many is not None:
-        values = labels[many]
+    if many:
+        name, values = many[0]
         shown = ", ".join(map(repr, values[:4])) + (", …" if len(values) > 4 else "")
         raise ValueError(
-            f"Several classification targets must have two values each; {names[many]!r} has "
+            f"Several classification targets must have two values each; {name!r} has "
             f"{len(values)}: {shown}. Fit a separate model to it."
         )
     return TargetColumns(names, labels), "classification", why.format("two values each")
 
 
 def target_values(
-    table: pyarrow.Table, name: str, task: Task, *, as_text: bool = False
+    table: pyarrow.Table, name: str, task: Task, known: np.ndarray | list[Label] | None = None
 ) -> np.ndarray:
-    """A target as an array: text, booleans or integers, or floats for a regression.
+    """A target as an array: floats for a regression; else labels, text if the `known` ones are.
 
-    With `as_text` all labels are text, for a model whose classes are. Raises ValueError if the
-    values do not suit the task.
+    Raises ValueError if the values do not suit the task.
     """
     read = read_table(table.select([name])).column(0)
     if task == "regression":
@@ -160,6 +151,8 @@ def target_values(
             f"as {read.values[wrong][0]:g}. Use task='regression'."
         )
     labels = read.values.astype(bool if read.kind == "boolean" else np.int64)
+    # A file with types of its own may hold numbers where the model knows text.
+    as_text = known is not None and np.asarray(known).dtype.kind in "UO"
     return labels.astype(str) if as_text else labels
 
 
@@ -167,22 +160,12 @@ def encode_targets(table: pyarrow.Table, targets: TargetColumns) -> np.ndarray:
     """Several targets as a model takes them: (n_rows, n_targets), numbers or 0 and 1.
 
     Raises ValueError if a column holds other values than in the fit.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> table = pyarrow.table({"ill": ["yes", "no"], "old": [False, True]})
-    >>> encode_targets(table, TargetColumns(["ill", "old"], [["no", "yes"], [False, True]]))
-    array([[1, 0],
-           [0, 1]])
     """
     if targets.labels is None:
         return np.column_stack([target_values(table, name, "regression") for name in targets.names])
     columns = []
     for name, labels in zip(targets.names, targets.labels, strict=True):
-        # A file with types of its own may hold numbers where the model knows text.
-        as_text = isinstance(labels[0], str)
-        truth = target_values(table, name, "classification", as_text=as_text)
+        truth = target_values(table, name, "classification", labels)
         other = ~np.isin(truth, labels)
         if other.any():
             raise ValueError(
@@ -209,8 +192,6 @@ def target_names(given: str | Sequence[str], names: Sequence[str] = ()) -> list[
 
     Raises ValueError if a column is repeated, or none is named.
 
-    Examples
-    --------
     >>> target_names("price,rent", ["price", "rent", "rooms"])
     ['price', 'rent']
     >>> target_names("price,net", ["price,net", "rooms"])
@@ -222,9 +203,9 @@ def target_names(given: str | Sequence[str], names: Sequence[str] = ()) -> list[
         found += [name for name in parts if name]
     if not found:
         raise ValueError("target must name at least one column; got none")
-    for name in found:
-        if found.count(name) > 1:
-            raise ValueError(f"target must name each column once; {name!r} is repeated")
+    repeated = [name for name in found if found.count(name) > 1]
+    if repeated:
+        raise ValueError(f"target must name each column once; {repeated[0]!r} is repeated")
     return found
 
 

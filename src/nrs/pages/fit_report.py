@@ -15,7 +15,8 @@ from nrs.pages.tree_html import draw_trees
 from nrs.pages.wrong_rows import draw_wrong_rows
 
 if TYPE_CHECKING:
-    from nrs.files.fit import FittedFile, LabelledTable
+    from nrs.files.fit import FittedFile
+    from nrs.files.read import LabelledTable
 
 N_TREES = 6
 # Rows that trees are shown with, and targets that have figures of their own.

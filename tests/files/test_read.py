@@ -1,12 +1,11 @@
-"""A table in files is read like the same rows in memory."""
+"""Labelled tables: columns in a few words; rows in files read like the same rows in memory."""
 
 import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
 
-from nrs.files.fit import read_labelled
-from nrs.files.fit_stream import is_streamed, scan_labelled
+from nrs.files.read import describe_columns, is_streamed, read_labelled, scan_labelled
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +102,30 @@ def test_which_sources_are_streamed(path):
     assert is_streamed(f"{path.parent}/*.parquet")
     assert not is_streamed(str(path))
     assert not is_streamed("-")
+
+
+def test_a_column_of_distinct_texts_looks_like_an_identifier():
+    texts = [f"customer {k}" for k in range(21)]
+    described = describe_columns(
+        pyarrow.table({"id": texts, "twice": [texts[0], *texts[:-1]], "few": ["a", "b", "c"] * 7})
+    )
+    assert [one.is_identifier for one in described] == [True, False, False]
+    assert described[1].values == "customer 0, customer 1, customer 10, customer 11 and 16 more"
+    assert described[2].values == "a, b, c"
+
+
+def test_numbers_may_be_taken_as_categories():
+    table = pyarrow.table({"code": [7, 7, 3, None]})
+    assert describe_columns(table)[0].values == "3 … 7"
+    (code,) = describe_columns(table, ["code"])
+    assert (code.kind, code.values, code.missing) == ("category", "7, 3", 1)
+
+
+def test_what_cannot_be_read_is_refused(path):
+    with pytest.raises(ValueError, match="must have the column 'colour'"):
+        read_labelled(path, "kind", drop=["colour"])
+    others = ["id", "size", "sold", "district", "joined", "empty", "nothing", "rooms", "price"]
+    with pytest.raises(ValueError, match="has no columns left besides the target"):
+        read_labelled(path, "kind", drop=[*others, "new"])
+    with pytest.raises(ValueError, match="must have the column 'colour'"):
+        scan_labelled(path, "kind", categorical=["colour"])

@@ -1,0 +1,204 @@
+"""A table file split into features and target, read into memory or streamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from nrs.datasets.large_table import Table
+from nrs.datasets.parts import is_parts
+from nrs.datasets.table_file_errors import missing_columns
+from nrs.datasets.table_files import read_table_file
+from nrs.files import targets as of_target
+from nrs.files.targets import TargetSummary, Task, check_task
+from nrs.tabular.encode.column_encoder import Statistics
+from nrs.tabular.encode.statistics import count
+from nrs.tabular.encode.table import read_table
+from nrs.tabular.predict_file import TargetColumns
+from nrs.tabular.rows.table import TableSource
+from nrs.tabular.targets import check_labelled
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# A Parquet file above this many bytes is not read into memory.
+STREAM_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column in a few words: its range or most frequent levels, and its missing cells."""
+
+    name: str
+    kind: str
+    values: str
+    missing: int
+
+    @classmethod
+    def of(cls, name: str, kind: str, statistics: Statistics) -> Self:
+        """What was counted of a column."""
+        found = statistics.summary()
+        return cls(name, kind, found.values if found.seen else "nothing", found.missing)
+
+    @property
+    def is_identifier(self) -> bool:
+        """Whether it is different in every row, so that nothing can be learned from it."""
+        return self.values == "all different"
+
+
+@dataclass(frozen=True)
+class LabelledTable:
+    """A table split into features and target; of a streamed one the first three are a sample."""
+
+    features: pyarrow.Table
+    truth: np.ndarray  # (n_rows,), or (n_rows, n_targets) as encode_targets has it
+    rows: np.ndarray  # numbers of the rows in the file, from 0
+    n_rows: int  # that a model is fitted to
+    source: str
+    target: str  # several names are comma-separated
+    task: Task
+    why: str  # where the task comes from
+    columns: list[ColumnSummary]
+    summaries: list[TargetSummary]  # one per target
+    categorical: list[str]
+    unlabelled: int  # rows without a target, which were left out
+    targets: TargetColumns | None = None  # where more than one column is predicted
+    streamed: TableSource | None = None  # what is fitted to instead of rows in memory
+
+
+def is_streamed(source: str) -> bool:
+    """Whether a source should not be read into memory: several files, or a large Parquet file."""
+    path = Path(source)
+    parquet = path.suffix in (".parquet", ".pq") and path.is_file()
+    return is_parts(source) or (parquet and path.stat().st_size > STREAM_BYTES)
+
+
+def read_labelled(
+    source: str | os.PathLike[str],
+    target: str | Sequence[str],
+    *,
+    task: str = "auto",
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    encoding: str = "utf-8",
+) -> LabelledTable:
+    """Read a table file and split it into features and target.
+
+    Parameters
+    ----------
+    target : a column, or several; "a,b" names two unless a column is called that.
+    task : "classification", "regression", or "auto" for what the values ask for.
+    drop, categorical : columns to leave out, and to take as categories.
+    encoding : encoding of a text file.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or lacks a named column, or the target cannot be used.
+    """
+    check_task(task)
+    table = read_table_file(source, as_text=list(categorical), encoding=encoding)
+    name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
+    names = of_target.target_names(target, table.column_names)
+    _check_columns((*names, *drop, *categorical), table.column_names, name)
+    n_all = table.num_rows
+    table, rows = of_target.labelled_rows(table, names)
+    check_labelled(len(rows), ", ".join(names), name)
+    summaries = [TargetSummary.of(table, one) for one in names]
+    targets: TargetColumns | None = None
+    if len(names) > 1:
+        targets, chosen, why = of_target.join_targets(summaries, task)
+        truth = of_target.encode_targets(table, targets)
+    else:
+        chosen, why = summaries[0].choose_task(task)
+        truth = of_target.target_values(table, names[0], chosen)
+    # Arrow refuses to drop a column twice.
+    features = table.drop_columns(list(dict.fromkeys([*names, *drop])))
+    if features.num_columns == 0:
+        raise ValueError(f"{name} has no columns left besides the target; drop fewer columns")
+    return LabelledTable(
+        source=name,
+        features=features,
+        truth=truth,
+        rows=rows,
+        n_rows=len(truth),
+        target=", ".join(names),
+        task=chosen,
+        why=why,
+        columns=describe_columns(features, list(categorical) or None),
+        summaries=summaries,
+        categorical=list(categorical),
+        unlabelled=n_all - len(rows),
+        targets=targets,
+    )
+
+
+def scan_labelled(
+    source: str | os.PathLike[str],
+    target: str | Sequence[str],
+    *,
+    task: str = "auto",
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+) -> LabelledTable:
+    """As :func:`read_labelled`, by one pass over files that need not fit in memory.
+
+    Raises ValueError for more than one target, and where :func:`read_labelled` does.
+    """
+    check_task(task)
+    table = Table(source)
+    names = of_target.target_names(target, table.columns)
+    if len(names) > 1:
+        raise ValueError(
+            f"A streamed table can have only one target; got {', '.join(names)}. Choose one, or "
+            "read the rows into memory."
+        )
+    table = table.with_target(names[0])
+    table = table.drop(drop) if drop else table
+    _check_columns(categorical, table.columns, table.parts[0].path)
+    surveyed = TableSource.of(table, list(categorical) or None)
+    summary = TargetSummary.of_stream(surveyed)
+    chosen, why = summary.choose_task(task)
+    sample, found = surveyed.sample.rows, surveyed.statistics.columns
+    return LabelledTable(
+        source=str(source),
+        features=sample.select(table.columns),
+        truth=of_target.target_values(sample, names[0], chosen),
+        rows=surveyed.numbers(surveyed.sample.places),
+        n_rows=surveyed.n_rows,
+        target=names[0],
+        task=chosen,
+        why=why,
+        columns=[ColumnSummary.of(k, *v) for k, v in zip(surveyed.names, found, strict=True)],
+        summaries=[summary],
+        categorical=list(categorical),
+        unlabelled=surveyed.unlabelled,
+        streamed=surveyed,
+    )
+
+
+def describe_columns(
+    table: pyarrow.Table, categorical: Sequence[str] | None = None
+) -> list[ColumnSummary]:
+    """Describe each column of a table in memory.
+
+    >>> import pyarrow
+    >>> table = pyarrow.table({"rooms": [2, None, 3], "district": ["b", "a", "b"]})
+    >>> [(one.name, one.kind, one.values, one.missing) for one in describe_columns(table)]
+    [('rooms', 'number', '2 … 3', 1), ('district', 'category', 'b, a', 0)]
+    """
+    read = read_table(table, categorical_features=categorical)
+    columns = map(read.column, range(read.n_columns))
+    pairs = zip(table.column_names, columns, strict=True)
+    return [ColumnSummary.of(name, column.kind, count(column)) for name, column in pairs]
+
+
+def _check_columns(named: Sequence[str], columns: Sequence[str], source: str) -> None:
+    unknown = [name for name in named if name not in columns]
+    if unknown:
+        raise missing_columns(source, unknown, columns)
