@@ -305,3 +305,32 @@ def test_batches_of_one_size_train_to_the_same_loss_as_queries_one_by_one():
         singly = [model.model_.loss(model.network_, b) for b in QueryBatches(rows, 1).in_order()]
     assert len(together) == 1
     assert together[0].item() == pytest.approx(torch.stack(singly).mean().item(), rel=1e-5)
+
+
+def _shifted():
+    """Queries that lie apart, so that only what a document is within its query counts."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)) + np.repeat(rng.normal(size=30) * 5, 10)[:, None]
+    within = X[:, 0] - np.repeat(X[:, 0].reshape(30, 10).mean(1), 10)
+    return X, (within > 0.5).astype(int), np.repeat(np.arange(30), 10)
+
+
+@pytest.mark.parametrize("preset", ["single", "fast"])
+def test_held_out_queries_are_scaled_as_training_ones(preset):
+    X, y, qid = _shifted()
+    model = NRSRanker(preset=preset, query_scale="standard", epochs=2, random_state=0, verbose=0)
+    model.fit(X[:200], y[:200], qid=qid[:200], eval_set=(X[200:], y[200:], qid[200:]))
+    best = model.history_.rows[model.history_.best_epoch]["val_ndcg@10"]
+    assert best == pytest.approx(model.score(X[200:], y[200:], qid=qid[200:]), abs=1e-6)
+
+
+def test_partial_fits_keep_the_first_scaling_within_queries(tmp_path):
+    X, y, qid = _shifted()
+    model = NRSRanker(preset="fast", query_scale="standard", random_state=0, verbose=0)
+    first = model.partial_fit(X[:200], y[:200], qid=qid[:200]).scaler_
+    assert first is not None
+    model.partial_fit(3 * X[200:], y[200:], qid=qid[200:])
+    np.testing.assert_array_equal(model.scaler_.spread, first.spread)
+    model.save(tmp_path / "ranker")
+    again = NRSRanker.load(tmp_path / "ranker")
+    np.testing.assert_array_equal(again.predict(X, qid), model.predict(X, qid))

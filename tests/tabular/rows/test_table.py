@@ -282,6 +282,35 @@ def test_classes_weigh_alike_however_their_rows_are_weighted(weighted):
     assert weights.mean() == pytest.approx(1, rel=1e-6)
 
 
+@pytest.mark.parametrize("n_values", [30, 12_000])
+def test_weights_have_mean_one_however_many_values_a_target_has(tmp_path, n_values, monkeypatch):
+    monkeypatch.setattr("nrs.tabular.rows.table.MAX_LABELS", 100)
+    n = 1_000
+    columns = {"a": np.arange(n) * 1.0, "y": np.arange(n) % n_values * 0.5}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet", row_group_size=90)
+    table = nrs.Table(tmp_path, "y")
+    for weights in (np.ones(n), np.arange(n) * 1.0):
+        parts = [TableSource(table, weight=weights) for _ in range(3)]
+        for rank, part in enumerate(parts):
+            part.survey(rank, 3)
+        merged = TableSource(table, weight=weights)
+        merged.merge([part.packed() for part in parts])
+        for source in (TableSource.of(table, sample_weight=weights), merged):
+            _, scale = source.weighting(source.regression())
+            assert (weights * scale).mean() == pytest.approx(1)
+
+
+def test_weights_and_groups_are_checked_as_in_memory(weighted):
+    folder, frame = weighted
+    table = _table(folder, "answer")
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        NRSClassifier(**QUICK).fit(table, sample_weight=np.zeros(600))
+    groups = frame["patient"].to_numpy(dtype=object, copy=True)
+    groups[7] = None
+    with pytest.raises(ValueError, match="row 7 has none"):
+        NRSClassifier(**QUICK).fit(table, groups=groups)
+
+
 def test_rows_of_a_group_share_a_fold_wherever_they_are(weighted):
     folder, frame = weighted
     for groups in ("patient", frame["patient"].to_numpy(), frame["patient"] == "p7"):
