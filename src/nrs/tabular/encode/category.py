@@ -75,20 +75,13 @@ class CategoryEncoder(ColumnEncoder):
 
     Attributes
     ----------
-    levels : list of str
-        Levels seen in training, those with a feature of their own first.
-    n_own : int
-        How many levels have a feature of their own.
-    missing : bool
-        Whether missing cells were seen in training: then they are a level, with its own feature.
-    other : bool
-        Whether the levels after the first ``n_own`` share a feature.
-    binary : bool
-        Two levels in all share one feature; a cell of neither is 0.5.
-    counts : list of int
-        Rows of each level where their frequency is a feature, else empty.
-    frequency_mean, frequency_std : float
-        Of log(1 + count) over the training rows; a ``frequency_std`` of 0 means no such feature.
+    levels : levels seen in training, those with a feature of their own first.
+    n_own : how many levels have a feature of their own.
+    missing : whether training had missing cells: then they are a level, with its own feature.
+    other : whether the levels after the first ``n_own`` share a feature.
+    binary : two levels in all share one feature; a cell of neither is 0.5.
+    counts : rows of each level where their frequency is a feature, else empty.
+    frequency_mean, frequency_std : of log(1 + count) over the training rows.
     """
 
     levels: list[str] = field(default_factory=list)

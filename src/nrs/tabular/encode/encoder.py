@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from nrs.tabular.encode.category import CategoryEncoder
 from nrs.tabular.encode.column_encoder import ColumnEncoder
-from nrs.tabular.encode.columns import Kind
+from nrs.tabular.encode.columns import Column, Kind
 from nrs.tabular.encode.date import DateEncoder
-from nrs.tabular.encode.number import Moments, NumberBlock, NumberEncoder, moments, row_chunks
+from nrs.tabular.encode.number import NumberBlock, NumberEncoder
 from nrs.tabular.encode.sparse import SparseScaler
 from nrs.tabular.encode.statistics import TableStatistics
 from nrs.tabular.encode.table import Table, categorical_columns, read_table
@@ -30,10 +29,9 @@ KINDS: dict[Kind, type[ColumnEncoder]] = {
     "category": CategoryEncoder,
 }
 STATE_VERSION = 1
-# Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
-FRAME_COLUMNS = 16
 
 
+@dataclass(eq=False, repr=False)
 class TableEncoder(BaseEstimator):
     """Turn a raw table into float32 features, without NaN or infinity.
 
@@ -58,29 +56,19 @@ class TableEncoder(BaseEstimator):
 
     Parameters
     ----------
-    categorical_features : list of names, list of indices, boolean mask, "from_dtype" or None
-        Columns to treat as categories, in addition to those with a categorical dtype.
-    scale : {"standard", "none"}
-        Whether numbers, durations and sparse matrices are scaled; nothing else depends on it.
-    max_levels : int
-        Largest number of levels of a column that get a feature each.
+    categorical_features : names, indices or mask of columns to treat as categories, in addition to
+        those with a categorical dtype; "from_dtype" and None add none.
+    scale : "standard" or "none"; concerns numbers, durations and sparse matrices alone.
+    max_levels : largest number of levels of a column that get a feature each.
 
     Attributes
     ----------
-    n_features_in_ : int
-        Columns of the training table.
-    feature_names_in_ : ndarray of str
-        Only if the training table had names.
-    n_features_out_ : int
-        Number of features.
-    feature_names_out_ : ndarray of str, shape (n_features_out_,)
-        Names such as ``colour=red``.
-    groups_ : ndarray of int64, shape (n_features_out_,)
-        Source column of each feature, ascending.
-    kinds_ : list of str, length n_features_in_
-        "number", "boolean", "duration", "date" or "category".
-    is_sparse_ : bool
-        Whether :meth:`transform` returns a CSR matrix.
+    n_features_in_, n_features_out_ : columns of the training table, and features.
+    feature_names_in_ : names of the columns; only if the training table had names.
+    feature_names_out_ : ndarray of names such as ``colour=red``.
+    groups_ : ndarray of int64, the source column of each feature, ascending.
+    kinds_ : "number", "boolean", "duration", "date" or "category" for each column.
+    is_sparse_ : whether :meth:`transform` returns a CSR matrix.
 
     Examples
     --------
@@ -94,32 +82,17 @@ class TableEncoder(BaseEstimator):
     (['x0', 'x0 (missing)', 'x1=red'], [0, 0, 1])
     """
 
-    kinds_: list[Kind]
-    names: list[str] | None
-    numbers: NumberBlock
-    # Of each column that has features: its encoder, and the place of its first feature.
-    encoders: dict[int, ColumnEncoder]
-    first: dict[int, int]
-    _sparse: SparseScaler | None
-
-    def __init__(
-        self,
-        categorical_features: Any = None,
-        scale: Literal["standard", "none"] = "standard",
-        max_levels: int = 64,
-    ) -> None:
-        self.categorical_features = categorical_features
-        self.scale = scale
-        self.max_levels = max_levels
+    categorical_features: Any = None
+    scale: Literal["standard", "none"] = "standard"
+    max_levels: int = 64
 
     def fit(self, X: Any, rows: np.ndarray | None = None) -> TableEncoder:
         """Learn the encoding from a table, or from some of its rows.
 
         Parameters
         ----------
-        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads
-        rows : array of int, or boolean mask of shape (n_rows,), optional
-            The training rows.
+        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads.
+        rows : indices or boolean mask of the training rows; all by default.
 
         Raises
         ------
@@ -142,17 +115,13 @@ class TableEncoder(BaseEstimator):
             return self._adopt(table.names, kinds, {}, scaler)
         encoders: dict[int, ColumnEncoder] = {}
         if table.matrix is not None:
+            kinds = ["boolean" if table.matrix.dtype == bool else "number"] * table.n_columns
             together = [index for index in range(table.n_columns) if index not in declared]
-            kind: Kind = "boolean" if table.matrix.dtype.kind == "b" else "number"
-            kinds = [kind] * table.n_columns
-            found = _matrix_moments(table, table.matrix, rows, together)
-            numbers = NumberEncoder.of_moments(kind, found, self.scale)
+            numbers = NumberEncoder.fit_matrix(table, together, rows, self.scale)
             encoders.update(zip(together, numbers, strict=True))
         for index in range(table.n_columns):
             if index not in encoders:
-                column = table.column(index, "category" if index in declared else None)
-                if rows is not None:
-                    column = replace(column, values=column.values[rows])
+                column = _read(table, index, "category" if index in declared else None, rows)
                 kinds[index] = column.kind
                 encoders[index] = KINDS[column.kind].fit(column, self.scale, int(self.max_levels))
         return self._adopt(table.names, kinds, encoders)
@@ -231,18 +200,15 @@ class TableEncoder(BaseEstimator):
         return self.column_encoder(index).original(feature - self.first.get(index, 0), value)
 
     def transform(self, X: Any) -> Any:
-        """Encode a table.
+        """Encode a table, whose columns are found by name if training had names too.
 
         Parameters
         ----------
-        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads
-            Columns are found by name where this table and the training table both have names,
-            else by position.
+        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads.
 
         Returns
         -------
-        ndarray of float32, shape (n_rows, n_features_out_)
-            A CSR matrix if the encoder was fitted on a sparse matrix.
+        ndarray of float32, shape (n_rows, n_features_out_); CSR if :attr:`is_sparse_`.
 
         Raises
         ------
@@ -256,20 +222,20 @@ class TableEncoder(BaseEstimator):
         if self._sparse is not None:
             return self._sparse.transform(table, source)
         out = np.zeros((table.n_rows, self.n_features_out_), dtype=np.float32)
-        self._write_numbers(table, source, out)
+        numbers = self.numbers.source
+        kinds = [self.kinds_[index] for index in numbers.tolist()]
+        self.numbers.write_table(table, source[numbers].tolist(), kinds, out)
         for index, encoder in self._singly.items():
             first = self.first[index]
-            column = table.column(int(source[index]), self.kinds_[index])
+            column = _read(table, int(source[index]), self.kinds_[index])
             encoder.write(column, out[:, first : first + len(encoder.features)])
         return out
 
     def to_onnx(self, graph: Graph, inputs: Sequence[str]) -> str:
         """Add :meth:`transform` to a graph; returns the name of the (rows, n_features_out_) value.
 
-        Parameters
-        ----------
-        inputs : the name of the (rows, 1) value of each column, or of one (rows, columns) value if
-            :attr:`reads_matrix`. Cells are those of :meth:`ColumnEncoder.onnx_cells`.
+        `inputs` names the (rows, 1) value of each column, or one (rows, columns) value if
+        :attr:`reads_matrix`. Cells are those of :meth:`ColumnEncoder.onnx_cells`.
         """
         pieces: list[tuple[np.ndarray, str]] = []
         source = self.numbers.source.tolist()
@@ -293,12 +259,7 @@ class TableEncoder(BaseEstimator):
         return graph.columns(features, np.argsort(order))
 
     def fit_transform(self, X: Any, rows: np.ndarray | None = None) -> Any:
-        """Learn from `rows` (all by default), then encode every row.
-
-        Parameters
-        ----------
-        X, rows : as of :meth:`fit`.
-        """
+        """Learn from `rows` as :meth:`fit` does, then encode every row."""
         table = X if isinstance(X, Table) else read_table(X)
         return self.fit(table, rows).transform(table)
 
@@ -321,30 +282,6 @@ class TableEncoder(BaseEstimator):
             )
         return np.arange(self.n_features_in_)
 
-    def _write_numbers(self, table: Table, source: np.ndarray, out: np.ndarray) -> None:
-        block = self.numbers
-        columns = source[block.source].tolist()
-        kinds = [self.kinds_[index] for index in block.source.tolist()]
-        whole: Any = table.matrix if table.sparse is None else table.sparse
-        if whole is not None and set(kinds) <= {"number", "boolean" if whole.dtype == bool else ""}:
-            pick = _whole(columns, table.n_columns)
-
-            def read(rows: slice) -> np.ndarray:
-                return (whole[rows] if table.sparse is None else whole[rows].toarray())[:, pick]
-
-            def on_infinite(row: int, place: int) -> None:
-                raise table.infinite_value(row, columns[place], whole[row, columns[place]])
-
-            block.write(read, out, on_infinite)
-            return
-        for first in range(0, len(columns), FRAME_COLUMNS):
-            group = slice(first, first + FRAME_COLUMNS)
-            cells = [
-                table.column(index, kind).values
-                for index, kind in zip(columns[group], kinds[group], strict=True)
-            ]
-            block.part(group).write(partial(_side_by_side, cells), out)
-
     def to_state(self) -> dict[str, Any]:
         """Everything learned, as a dictionary that JSON can hold; see :meth:`from_state`."""
         check_is_fitted(self, "n_features_out_")
@@ -366,11 +303,6 @@ class TableEncoder(BaseEstimator):
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
         """The fitted encoder that :meth:`to_state` described; its features are bit-identical.
-
-        Parameters
-        ----------
-        state : dict
-            What :meth:`to_state` returned, also after a round trip through JSON.
 
         Examples
         --------
@@ -396,27 +328,6 @@ class TableEncoder(BaseEstimator):
         return encoder._adopt(state["names"], kinds, encoders, scaler)
 
 
-def _matrix_moments(
-    table: Table, matrix: np.ndarray, rows: np.ndarray | None, columns: list[int]
-) -> Moments:
-    n_rows = len(matrix) if rows is None else len(rows)
-    pick = _whole(columns, table.n_columns)
-
-    def chunks() -> Iterator[tuple[int, np.ndarray]]:
-        for part in row_chunks(n_rows, len(columns)):
-            yield part.start, matrix[part if rows is None else rows[part]][:, pick]
-
-    def on_infinite(row: int, place: int) -> None:
-        row, index = row if rows is None else int(rows[row]), columns[place]
-        raise table.infinite_value(row, index, matrix[row, index])
-
-    return moments(chunks, len(columns), on_infinite)
-
-
-def _side_by_side(columns: list[np.ndarray], rows: slice) -> np.ndarray:
-    return np.column_stack([values[rows] for values in columns])
-
-
-def _whole(columns: list[int], n_columns: int) -> slice | list[int]:
-    """An index for `columns` that does not copy when they are all of them, in order."""
-    return slice(None) if columns == list(range(n_columns)) else columns
+def _read(table: Table, index: int, kind: Kind | None, rows: np.ndarray | None = None) -> Column:
+    column = table.column(index, kind)
+    return column if rows is None else replace(column, values=column.values[rows])

@@ -11,6 +11,7 @@ import numpy as np
 
 from nrs.tabular.encode.column_encoder import ColumnEncoder
 from nrs.tabular.encode.columns import Column, Kind, Summary
+from nrs.tabular.encode.table import Table
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # values is still a float32: a wild cell at prediction must not end as NaN inside a network.
 LIMIT = 1e18
 CHUNK_CELLS = 2**16
+# Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
+FRAME_COLUMNS = 16
 
 Chunks = Callable[[], Iterator[tuple[int, np.ndarray]]]
 OnInfinite = Callable[[int, int], None]
@@ -44,16 +47,7 @@ class Moments:
         return cls(*np.zeros((2, d), np.int64), *np.zeros((4, d)))
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of the rows of both (Chan, Golub & LeVeque, 1983), whatever their magnitude.
-
-        Examples
-        --------
-        >>> two, three = (moments(lambda v=v: iter([(0, np.array(v)[:, None])]), 1)
-        ...               for v in ([1.0, 3.0], [1.0, 3.0, 7.0]))
-        >>> both = two.merge(three)
-        >>> both.seen.tolist(), both.mean.tolist(), both.std.round(6).tolist()
-        ([5], [3.0], [2.19089])
-        """
+        """Moments of the rows of both (Chan, Golub & LeVeque, 1983), whatever their magnitude."""
         seen = self.seen + other.seen
         a, b = (one.seen / np.maximum(seen, 1) for one in (self, other))
         # Halves, because the difference of two values may be beyond float64.
@@ -97,8 +91,9 @@ def moments(chunks: Chunks, d: int, on_infinite: OnInfinite | None = None) -> Mo
         n_rows += len(chunk)
         lowest, highest = chunk.min(axis=0), chunk.max(axis=0)
         if not (np.isfinite(lowest).all() and np.isfinite(highest).all()):
+            if on_infinite is not None and len(cells := np.argwhere(np.isinf(chunk))):
+                on_infinite(start + int(cells[0, 0]), int(cells[0, 1]))
             absent = np.isnan(chunk)
-            _refuse_infinite(chunk, start, on_infinite)
             missing += absent.sum(axis=0)
             lowest = np.where(absent, np.inf, chunk).min(axis=0)
             highest = np.where(absent, -np.inf, chunk).max(axis=0)
@@ -122,12 +117,6 @@ def moments(chunks: Chunks, d: int, on_infinite: OnInfinite | None = None) -> Mo
     std = half * np.sqrt(np.maximum(squares / count - shift**2, 0.0))
     mean = np.where(half > 0, middle + half * shift, low)
     return Moments(missing, seen, mean, np.where(half > 0, std, 0.0), low, high)
-
-
-def _refuse_infinite(chunk: np.ndarray, start: int, on_infinite: OnInfinite | None) -> None:
-    """Call `on_infinite` with the row and column of the first infinite cell, if there is one."""
-    if on_infinite is not None and len(cells := np.argwhere(np.isinf(chunk))):
-        on_infinite(start + int(cells[0, 0]), int(cells[0, 1]))
 
 
 class NumberStatistics:
@@ -166,13 +155,10 @@ class NumberStatistics:
 
 @dataclass
 class NumberEncoder(ColumnEncoder):
-    """One column of numbers, booleans or durations.
+    """A column of numbers, booleans or durations: a value's feature is ``(x - center) / scale``.
 
-    Attributes
-    ----------
-    center, scale : a value's feature is ``(x - center) / scale``.
-    fill : the feature of a missing cell.
-    shown, missing : whether the value has a feature, and whether missing cells have one.
+    That of a missing cell is ``fill``; ``shown`` says whether values have a feature, and
+    ``missing`` whether there is one more, 1 where a cell is missing.
     """
 
     center: float = 0.0
@@ -185,6 +171,26 @@ class NumberEncoder(ColumnEncoder):
     def fit(cls, column: Column, scale: str, max_levels: int) -> NumberEncoder:
         counted = NumberStatistics(column.kind).add(column)
         return cls.of_moments(column.kind, counted.moments, scale)[0]
+
+    @classmethod
+    def fit_matrix(
+        cls, table: Table, columns: list[int], rows: np.ndarray | None, scale: str
+    ) -> list[NumberEncoder]:
+        """The encoders of some columns of a table that is a matrix."""
+        matrix: Any = table.matrix
+        pick = _index(columns, table.n_columns)
+        n_rows = table.n_rows if rows is None else len(rows)
+
+        def chunks() -> Iterator[tuple[int, np.ndarray]]:
+            for part in row_chunks(n_rows, len(columns)):
+                yield part.start, matrix[part if rows is None else rows[part]][:, pick]
+
+        def on_infinite(row: int, place: int) -> None:
+            at, index = row if rows is None else int(rows[row]), columns[place]
+            raise table.infinite_value(at, index, matrix[at, index])
+
+        found = moments(chunks, len(columns), on_infinite)
+        return cls.of_moments("boolean" if matrix.dtype == bool else "number", found, scale)
 
     @classmethod
     def of_moments(cls, kind: Kind, found: Moments, scale: str) -> list[NumberEncoder]:
@@ -212,7 +218,7 @@ class NumberEncoder(ColumnEncoder):
         return [self.fill] * self.shown + [0.0] * self.missing
 
     def write(self, column: Column, out: np.ndarray) -> None:
-        NumberBlock.of({0: self}, {0: 0}).write(lambda rows: column.values[rows, None], out)
+        NumberBlock.of({0: self}, {0: 0}).write(column.values[:, None], out)
 
     def original(self, place: int, value: float) -> str:
         if place or not self.shown:
@@ -253,42 +259,51 @@ class NumberBlock:
         center, scale, fill = np.array(learned).reshape(-1, 3).T.copy()
         return cls(source, center, scale, fill, value_at, missing_at)
 
-    def part(self, entries: slice) -> NumberBlock:
-        """The block of some of the source columns."""
-        return NumberBlock(*(array[entries] for array in vars(self).values()))
-
-    def write(
-        self,
-        read: Callable[[slice], np.ndarray],
-        out: np.ndarray,
-        on_infinite: OnInfinite | None = None,
+    def write_table(
+        self, table: Table, columns: list[int], kinds: list[Kind], out: np.ndarray
     ) -> None:
-        """Write the features of a table into `out`, zeros of shape (n_rows, d_out).
+        """Write the features of `columns`, the block's source columns, into `out`.
 
-        `read` returns the cells of some rows, shape (m, k); `on_infinite` is as in :func:`moments`.
+        Raises
+        ------
+        ValueError
+            If a value is infinite, or a column cannot be read as the kind that is asked for.
         """
+        whole: Any = table.matrix if table.sparse is None else table.sparse
+        if whole is not None and set(kinds) <= {"number", "boolean" if whole.dtype == bool else ""}:
+            pick = _index(columns, table.n_columns)
+            for rows in row_chunks(table.n_rows, len(columns)):
+                chunk = (whole[rows] if table.sparse is None else whole[rows].toarray())[:, pick]
+                if not self.write(chunk, out[rows]) and np.isinf(chunk).any():
+                    row, place = np.argwhere(np.isinf(chunk))[0]
+                    raise table.infinite_value(rows.start + row, columns[place], chunk[row, place])
+            return
+        for first in range(0, len(columns), FRAME_COLUMNS):
+            group = slice(first, first + FRAME_COLUMNS)
+            block = NumberBlock(*(array[group] for array in vars(self).values()))
+            pairs = zip(columns[group], kinds[group], strict=True)
+            cells = [table.column(index, kind).values for index, kind in pairs]
+            for rows in row_chunks(table.n_rows, len(cells)):
+                block.write(np.column_stack([values[rows] for values in cells]), out[rows])
+
+    def write(self, chunk: np.ndarray, out: np.ndarray) -> bool:
+        """Write the features of a chunk of rows; returns whether all its cells are finite."""
+        # A far outlier may be beyond float64 after the division; it is clipped below.
+        with np.errstate(over="ignore"):
+            values = np.subtract(chunk, self.center, dtype=np.float64)
+            values /= self.scale
+        finite = bool(np.isfinite(values).all())
+        if not finite:
+            missing, flagged = np.isnan(values), self.missing_at >= 0
+            np.copyto(values, self.fill, where=missing)
+            out[:, self.missing_at[flagged]] = missing[:, flagged]
+        np.clip(values, -LIMIT, LIMIT, out=values)
         at = self.value_at
-        kept: slice | np.ndarray
-        places: slice | np.ndarray
         if len(at) and at[0] >= 0 and (np.diff(at) == 1).all():
-            # Side by side they need no index, which would make a copy.
-            kept, places = slice(None), slice(at[0], at[-1] + 1)
+            out[:, at[0] : at[-1] + 1] = values
         else:
-            kept, places = at >= 0, at[at >= 0]
-        for rows in row_chunks(len(out), len(at)):
-            chunk, features = read(rows), out[rows]
-            # A far outlier may be beyond float64 after the division; it is clipped below.
-            with np.errstate(over="ignore"):
-                values = np.subtract(chunk, self.center, dtype=np.float64)
-                values /= self.scale
-            if not np.isfinite(values).all():
-                _refuse_infinite(chunk, rows.start, on_infinite)
-                missing = np.isnan(values)
-                np.copyto(values, self.fill, where=missing)
-                flagged = self.missing_at >= 0
-                features[:, self.missing_at[flagged]] = missing[:, flagged]
-            np.clip(values, -LIMIT, LIMIT, out=values)
-            features[:, places] = values[:, kept]
+            out[:, at[at >= 0]] = values[:, at >= 0]
+        return finite
 
     def to_onnx(self, graph: Graph, raw: str) -> list[tuple[np.ndarray, str]]:
         """Add the encoding of (rows, k) cells; returns output columns and the value they take.
@@ -332,3 +347,8 @@ def short(number: float) -> str:
     ('0.1235', '24543', '-999999', '1.235e+07')
     """
     return f"{number:.0f}" if 1e4 <= abs(number) < 1e6 else f"{number:.4g}"
+
+
+def _index(columns: list[int], n_columns: int) -> slice | list[int]:
+    """An index for `columns` that does not copy when they are all of them, in order."""
+    return slice(None) if columns == list(range(n_columns)) else columns

@@ -25,13 +25,7 @@ def count(column: Column) -> Statistics:
 
 
 class TableStatistics:
-    """What is counted of the columns of a table.
-
-    Attributes
-    ----------
-    names : list of str
-    columns : list of (kind, Statistics)
-    n_rows : int
+    """What is counted of the columns of a table: a kind and its statistics for each.
 
     Examples
     --------
@@ -49,13 +43,7 @@ class TableStatistics:
         self.columns = [(kind, STATISTICS[kind](kind)) for kind in kinds]
 
     def add(self, table: Table) -> None:
-        """Count the rows of a table in memory, whose first columns these are.
-
-        Raises
-        ------
-        ValueError
-            If a number is infinite, or a category has too many levels.
-        """
+        """Count the rows of a table in memory, whose first columns these are."""
         self.n_rows += table.n_rows
         for index, (kind, column) in enumerate(self.columns):
             try:

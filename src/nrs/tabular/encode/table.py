@@ -35,16 +35,12 @@ class Table:
 
     Attributes
     ----------
-    shape : (n_rows, n_columns)
-    read : callable
-        Reads the column of an index; its second argument asks for exact cells of a category.
-    matrix : ndarray of shape (n_rows, n_columns) or None
-        The user's own array where it is numeric or boolean; never a copy.
-    sparse : scipy CSR matrix of shape (n_rows, n_columns) or None
-    names : list of str or None
-        None for arrays, and for frames whose column labels are not all strings.
-    declared : frozenset of int
-        Columns that are categories whatever their dtype.
+    n_rows, n_columns : int
+    read : reads the column of an index; its second argument asks for the exact cells of a category.
+    matrix : the user's own array where it is numeric or boolean, never a copy; else None.
+    sparse : scipy CSR matrix or None.
+    names : None for arrays, and for frames whose column labels are not all strings.
+    declared : columns that are categories whatever their dtype.
 
     Examples
     --------
@@ -60,13 +56,8 @@ class Table:
     names: list[str] | None = None
     declared: frozenset[int] = frozenset()
 
-    @property
-    def n_rows(self) -> int:
-        return self.shape[0]
-
-    @property
-    def n_columns(self) -> int:
-        return self.shape[1]
+    def __post_init__(self) -> None:
+        self.n_rows, self.n_columns = self.shape
 
     def label(self, index: int) -> str:
         """How messages call a column: by name where it has one."""
@@ -95,14 +86,16 @@ class Table:
         except (TypeError, ValueError) as error:
             refused = TypeError if isinstance(error, TypeError) else ValueError
             raise refused(f"{self.label(index)}: {error}") from error
-        if as_category:
+        if as_category and column.kind != "category":
             column = to_category(column)
         elif column.kind == "number" and column.values.dtype.kind == "f":
             infinite = np.isinf(column.values)
             if infinite.any():
                 row = int(np.argmax(infinite))
                 raise self.infinite_value(row, index, column.values[row])
-        return column if kind is None else convert(column, kind, self.label(index))
+        if kind is None or column.kind == kind:
+            return column
+        return convert(column, kind, self.label(index))
 
 
 def read_table(
@@ -115,14 +108,11 @@ def read_table(
 
     Parameters
     ----------
-    X : array, list of rows, DataFrame, Arrow table or sparse matrix
-        NumPy arrays of any dtype, lists of rows, pandas and polars DataFrames, pyarrow Tables and
-        RecordBatches, scipy sparse matrices and arrays of any format (kept sparse, as CSR).
-    categorical_features : list of names, list of indices, boolean mask, "from_dtype" or None
-        Columns to take as categories whatever their dtype. Columns of strings or of a categorical
-        dtype are categories in any case, which is all that "from_dtype" and None ask for.
-    feature_names : list of str, optional
-        Names of the columns, in place of those that `X` carries.
+    X : NumPy array of any dtype, list of rows, pandas or polars DataFrame, pyarrow Table or
+        RecordBatch, scipy sparse matrix or array of any format (kept sparse, as CSR).
+    categorical_features : names, indices or mask of columns to take as categories whatever their
+        dtype; strings and categorical dtypes are in any case: all that "from_dtype" and None mean.
+    feature_names : names of the columns, in place of those that `X` carries.
 
     Returns
     -------
@@ -152,9 +142,7 @@ def read_table(
             "it with nrs.Table(path, target=…)"
         )
     if _is(X, "polars", "LazyFrame"):
-        raise ValueError(
-            "got a polars LazyFrame, expected a DataFrame: call .collect() on it first"
-        )
+        raise ValueError("X must be a DataFrame; got a polars LazyFrame: call .collect() on it")
     labels: list[Any] | None = None
     if issparse(X):
         table = _read_sparse(X)
@@ -171,9 +159,8 @@ def read_table(
     if feature_names is not None:
         labels = list(feature_names)
         if len(labels) != table.n_columns:
-            raise ValueError(
-                f"got {len(labels)} feature_names for a table of {table.n_columns} columns"
-            )
+            n = table.n_columns
+            raise ValueError(f"got {len(labels)} feature_names for a table of {n} columns")
     for size, noun in zip(table.shape, ("sample(s)", "feature(s)"), strict=True):
         # scikit-learn's own words: its estimator checks look for them.
         if size == 0:
@@ -282,14 +269,14 @@ def categorical_columns(
             "categorical_features must be a list of names, a list of indices, a boolean mask, "
             f"'from_dtype' or None; got {features!r}"
         )
-    items = list(features)
+    items, n = list(features), table.n_columns
     if items and all(isinstance(item, (bool, np.bool_)) for item in items):
-        if len(items) != table.n_columns:
+        if len(items) != n:
             raise ValueError(
-                f"the mask categorical_features has {len(items)} entries, "
-                f"but the table has {table.n_columns} columns"
+                f"the mask categorical_features has {len(items)} entries, but the table has {n} "
+                "columns"
             )
-        return frozenset(int(index) for index in np.flatnonzero(items))
+        items = np.flatnonzero(items).tolist()
     declared = set()
     for item in items:
         if isinstance(item, str):
@@ -298,12 +285,11 @@ def categorical_columns(
                 raise ValueError(f"categorical_features names {item!r}, but the table has {known}")
             declared.add(table.names.index(item))
         elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
-            if not -table.n_columns <= item < table.n_columns:
+            if not -n <= item < n:
                 raise ValueError(
-                    f"categorical_features has index {item}, "
-                    f"but the table has {table.n_columns} columns"
+                    f"categorical_features has index {item}, but the table has {n} columns"
                 )
-            declared.add(int(item) % table.n_columns)
+            declared.add(int(item) % n)
         else:
             raise ValueError(f"categorical_features must hold names or indices, but holds {item!r}")
     if declared and table.sparse is not None:
