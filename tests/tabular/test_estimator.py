@@ -6,6 +6,7 @@ import pickle
 import struct
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 import torch
@@ -195,12 +196,15 @@ class _Stop(Callback):
         raise _StopError("by a callback")
 
 
-FLOWERS, KINDS = load_iris(return_X_y=True)
-INFINITE = np.where(np.arange(4) == 2, np.inf, FLOWERS)
+KINDS = load_iris().target
+# An estimator is fitted to rows of three numbers; those of the next fit have four, and names.
+NARROW = load_iris().data[:, :3]
+FLOWERS = pd.DataFrame(load_iris().data, columns=list("abcd"))
+INFINITE = FLOWERS.assign(b=np.inf)
 # Settings, arguments of fit besides X and y, and what it says.
 FAILURES = {
     "eval_set is no pair": ({}, {"eval_set": FLOWERS}, "must be a pair"),
-    "eval_set of other columns": ({}, {"eval_set": (FLOWERS[:, :3], KINDS)}, "3 features"),
+    "eval_set of other columns": ({}, {"eval_set": (FLOWERS[["a", "b"]], KINDS)}, "feature names"),
     "eval_set of other classes": ({}, {"eval_set": (FLOWERS, KINDS + 1)}, "not among the classes"),
     "eval_set of other lengths": ({}, {"eval_set": (FLOWERS, KINDS[:9])}, "inconsistent"),
     "an infinite cell": ({}, {"X": INFINITE}, "infinit"),
@@ -223,7 +227,7 @@ FAILURES = {
 
 def _snapshot(model):
     """Every attribute, and what the fitted ones answer."""
-    answers = [model.predict_proba(FLOWERS), model.feature_importances_, model.oob_score_]
+    answers = [model.predict_proba(NARROW), model.feature_importances_, model.oob_score_]
     return dict(vars(model)), answers
 
 
@@ -238,7 +242,7 @@ def _unchanged(model, before):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return NRSClassifier(preset="fast", epochs=2, random_state=0, verbose=0).fit(FLOWERS, KINDS)
+    return NRSClassifier(preset="fast", epochs=2, random_state=0, verbose=0).fit(NARROW, KINDS)
 
 
 @pytest.mark.parametrize("reason", FAILURES)
@@ -267,11 +271,11 @@ def test_a_first_fit_that_fails_leaves_an_unfitted_estimator(reason):
 @pytest.mark.parametrize(
     ("X", "y", "weights"),
     [
-        (INFINITE, KINDS, None),
-        (FLOWERS[:, :3], KINDS, None),
-        (FLOWERS, KINDS + 1, None),
-        (FLOWERS, KINDS[:-1], None),
-        (FLOWERS, KINDS, np.ones(9)),
+        (np.full((150, 3), np.inf), KINDS, None),
+        (NARROW[:, :2], KINDS, None),
+        (NARROW, KINDS + 1, None),
+        (NARROW, KINDS[:-1], None),
+        (NARROW, KINDS, np.ones(9)),
     ],
     ids=["an infinite cell", "other columns", "other classes", "fewer labels", "fewer weights"],
 )
