@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +12,10 @@ from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import stream_table_file
 from nrs.files.scores import AnyScored, model_outputs, score_outputs
 from nrs.files.targets import Task, encode_targets, labelled_rows, target_names, target_values
-from nrs.tabular.predict_file import Source, TableModel, TargetColumns, input_columns, model_rows
+from nrs.tabular.predict_file import Source, TargetColumns, input_columns, model_rows
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import TableModel
 
 
 def evaluate_file(

@@ -12,12 +12,12 @@ import numpy as np
 from nrs.files.read import LabelledTable
 from nrs.files.scores import AnyScored, ScoredTargets, model_outputs, score_oob, score_outputs
 from nrs.tabular.classifier import NRSClassifier
-from nrs.tabular.predict_file import TableModel
 from nrs.tabular.recipe import FORESTS
 from nrs.tabular.regressor import NRSRegressor
 
 if TYPE_CHECKING:
     from nrs.tabular.tune.search import TuneResult
+    from nrs.tabular.types import TableModel
 
 # Share of the rows that scores a network without out-of-bag rows.
 HELD_OUT = 0.1

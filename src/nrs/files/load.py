@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from nrs.datasets.table_files import stream_table_file
 from nrs.tabular.classifier import NRSClassifier
-from nrs.tabular.predict_file import Source, TableModel, input_columns
+from nrs.tabular.predict_file import Source, input_columns
 from nrs.tabular.regressor import NRSRegressor
 from nrs.training import ModelFileError, read_model
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from nrs.tabular.types import TableModel
 
 
 def load_model(path: str | os.PathLike[str]) -> TableModel:

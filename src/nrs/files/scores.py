@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nrs.tabular.predict_file import TableModel, TargetColumns
+from nrs.tabular.predict_file import TargetColumns
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from nrs.tabular.types import TableModel
 
 
 @dataclass(frozen=True)

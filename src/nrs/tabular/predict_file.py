@@ -13,13 +13,11 @@ from nrs.datasets.large_table import Table
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import column_names, stream_table_file
 from nrs.datasets.table_output import write_table_file
-from nrs.tabular.classifier import NRSClassifier
-from nrs.tabular.regressor import NRSRegressor
 
 if TYPE_CHECKING:
     import pyarrow
 
-TableModel = NRSClassifier | NRSRegressor
+    from nrs.tabular.types import TableModel
 Path = str | os.PathLike[str]
 Source = Path | Sequence[Path] | Table
 Label = bool | int | str
@@ -107,9 +105,9 @@ def predict_chunks(
     """
     import pyarrow
 
-    if probabilities and not isinstance(model, NRSClassifier):
+    if probabilities and not hasattr(model, "predict_proba"):
         raise ValueError("probabilities needs a classifier; this model predicts numbers")
-    if interval is not None and not isinstance(model, NRSRegressor):
+    if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("interval needs a regressor; this model predicts classes")
     columns = input_columns(model, source, encoding)
     for chunk in stream_table_file(source, columns, also=keep, encoding=encoding):
@@ -167,7 +165,7 @@ def _predictions(
 ) -> dict[str, np.ndarray]:
     """The output columns, by name."""
     targets = TargetColumns.of_model(model)
-    if probabilities and isinstance(model, NRSClassifier):
+    if probabilities and hasattr(model, "predict_proba"):
         chances = model.predict_proba(X)
         if targets is not None:
             return targets.columns({"prediction": chances > 0.5}) | targets.probabilities(chances)
@@ -175,6 +173,6 @@ def _predictions(
         best = model.classes_[chances.argmax(1)]
         return {"prediction": best} | dict(zip(names, chances.T, strict=True))
     found = {"prediction": model.predict(X)}
-    if interval is not None and isinstance(model, NRSRegressor):
+    if interval is not None and hasattr(model, "predict_interval"):
         found["low"], found["high"] = model.predict_interval(X, interval)
     return found if targets is None else targets.columns(found)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
     from nrs.datasets.large_table import Table
+    from nrs.tabular.classifier import NRSClassifier
+    from nrs.tabular.regressor import NRSRegressor
+
+    TableModel: TypeAlias = NRSClassifier | NRSRegressor
 
 # Rows in memory: whatever nrs.tabular.encode.table.read_table reads.
 Frame: TypeAlias = Union[

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,8 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.explain.trees import encoded
+
+if TYPE_CHECKING:
+    from nrs.tabular.estimator import TableEstimator
 
 METHODS = ("integrated_gradients", "gradient_x_input")
 MIN_STEPS, MAX_STEPS = 32, 4096

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrs._util.optional import import_optional
-from nrs.tabular.estimator import TableEstimator
-from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.targets import Target
 from nrs.training import History
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.forest.estimator import ForestEstimator
 
 COLOURS = ("#4878a8", "#c8553d", "#588157", "#e0a458", "#8a6fb0", "#4aa3a2", "#a0616a", "#7d7d7d")
 BLUE, RED = COLOURS[:2]

@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from nrs._util.optional import import_optional
 from nrs.tabular.encode.table import Table
-from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.explain.trees import encoded
 
 if TYPE_CHECKING:
     from shap import Explanation
+
+    from nrs.tabular.estimator import TableEstimator
 
 ALGORITHMS = ("auto", "exact", "permutation")
 

@@ -23,14 +23,15 @@ from torch import Tensor, nn
 
 from nrs._util.optional import import_optional
 from nrs.core.fold import folded_stage
-from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.bins import PiecewiseLinear
-from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.network import ForestNetwork, affine
 from nrs.tabular.network import TableNetwork
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.forest.estimator import ForestEstimator
 
 
 def encoded(model: TableEstimator, X: Any) -> np.ndarray:

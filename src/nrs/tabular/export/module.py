@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,10 +14,12 @@ from torch import Tensor, nn
 
 from nrs.core.fold import FoldedNRS
 from nrs.tabular.encode.number import LIMIT, NumberBlock, NumberEncoder
-from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.network import FoldedForest
 from nrs.tabular.network import TableNetwork
 from nrs.tabular.targets import Target
+
+if TYPE_CHECKING:
+    from nrs.tabular.estimator import TableEstimator
 
 # Up to so many cells the subspaces are written as one matrix, which every runtime multiplies fast;
 # beyond it as the features that each one reads.

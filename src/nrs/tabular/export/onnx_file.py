@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from nrs._util.atomic import atomic_write
 from nrs._version import __version__
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.export.graph import Graph
 from nrs.tabular.export.module import for_export
+
+if TYPE_CHECKING:
+    from nrs.tabular.estimator import TableEstimator
 
 MATRIX = "X"
 

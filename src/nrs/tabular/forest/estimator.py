@@ -20,8 +20,7 @@ from nrs.tabular.parameters import (
 if TYPE_CHECKING:
     from nrs.tabular.explain import Trees
     from nrs.tabular.export import TableModule
-    from nrs.tabular.predict_file import TableModel
-    from nrs.tabular.types import TableLike
+    from nrs.tabular.types import TableLike, TableModel
 
 
 @parameters
