@@ -39,11 +39,9 @@ class TuneResult:
     ----------
     best_estimator_ : fitted estimator of the best score.
     best_params_ : what was set on it; empty if nothing was better than the default.
-    best_score_ : its out-of-bag (or held-out) score by `metric`; higher is better. As the best of
-        several it flatters: score the model on rows that the search did not see.
+    best_score_ : its out-of-bag (or held-out) score; as the best of several it flatters.
     default_score_ : the same score of the estimator as it was given.
-    trials_ : a dict per trial: number, state ("complete", "pruned", "failed"), score, seconds,
-        params, error.
+    trials_ : dicts of number, state (complete, pruned, failed), score, seconds, params, error.
     seconds_ : duration of the search, including earlier runs that a storage holds.
     """
 
@@ -151,11 +149,11 @@ def tune(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nrs-tune-"))
             storage = Path(folder) / "trials.log"
         if storage is None:
-            study, seed = trials.open_study(None), draw_seed(random_state)
+            study, seed = trials.open_study(), draw_seed(random_state)
         else:
-            study = trials.open_study(stack.enter_context(trials.held(storage)))
+            study = stack.enter_context(trials.held(storage))
             identity = trials.identify(estimator, searched, X, y=y, **arguments)
-            seed = trials.resume(study, identity, random_state, storage)
+            seed = trials.resume(study, identity, random_state)
         own = clone(estimator)
         if not isinstance(own.random_state, (int, np.integer)):
             # The same folds in every trial, or scores could not be compared.
@@ -194,8 +192,7 @@ def _check(estimator: object, budget: Any, n_trials: Any, arguments: Mapping[str
         raise ValueError(f"n_trials must be an integer of at least 1; got {n_trials!r}")
     if budget is not None and (isinstance(budget, str) or not 0 < budget < math.inf):
         raise ValueError(
-            f"budget must be a number of seconds above 0; got {budget!r}. For a number of trials "
-            "use n_trials."
+            f"budget must be seconds above 0; got {budget!r}. For a number of trials use n_trials."
         )
     for name in arguments:
         if name not in inspect.signature(estimator.fit).parameters:

@@ -8,6 +8,7 @@ import math
 import os
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,29 +46,26 @@ MIN_PART = 0.1
 _FIRST = b'{"op_code":'
 
 
-def open_study(journal: Path | None) -> Study:
+def open_study(journal: Path | None = None) -> Study:
     """The study of a file, which is made if need be; without a file one in memory."""
     level = optuna.logging.get_verbosity()
+    # A new study is not worth a line in the log.
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        storage = None if journal is None else JournalStorage(JournalFileBackend(str(journal)))
-        # A new study is not worth a line.
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
         return optuna.create_study(
             study_name="nrs.tune",
-            storage=storage,
+            storage=None if journal is None else JournalStorage(JournalFileBackend(str(journal))),
             direction="maximize",
             load_if_exists=True,
             pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=STEPS // 4),
         )
-    except (ValueError, KeyError, AttributeError, TypeError):
-        raise _not_ours(journal) from None
     finally:
         optuna.logging.set_verbosity(level)
 
 
 @contextlib.contextmanager
-def held(storage: str | os.PathLike[str]) -> Iterator[Path]:
-    """Lock a file of trials for this search, and repair what a killed one left; gives its path.
+def held(storage: str | os.PathLike[str]) -> Iterator[Study]:
+    """Lock a file of trials for this search, repair what a killed one left, and open it.
 
     Raises FileNotFoundError if its folder does not exist, and ValueError if another search is
     using it or it is no file of trials.
@@ -84,24 +82,22 @@ def held(storage: str | os.PathLike[str]) -> Iterator[Path]:
             )
         file.seek(0)
         content = file.read()
-        if content[: len(_FIRST)] != _FIRST[: len(content)]:
-            raise _not_ours(path)
-        # A line that was cut off would spoil the one appended to it.
-        file.truncate(content.rfind(b"\n") + 1)
-        path.with_name(path.name + ".lock").unlink(missing_ok=True)
-        yield path
+        try:
+            if content[: len(_FIRST)] != _FIRST[: len(content)]:
+                raise ValueError
+            # A line that was cut off would spoil the one appended to it.
+            file.truncate(content.rfind(b"\n") + 1)
+            path.with_name(path.name + ".lock").unlink(missing_ok=True)
+            study = open_study(path)
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise ValueError(
+                f"storage must be a file that nrs.tune wrote, or a new one; {path} has other "
+                "content. Choose another file."
+            ) from None
+        yield study
 
 
-def _not_ours(path: Path | None) -> ValueError:
-    return ValueError(
-        f"storage must be a file that nrs.tune wrote, or a new one; {path} has other content. "
-        "Choose another file."
-    )
-
-
-def resume(
-    study: Study, identity: dict[str, Any], random_state: Any, storage: str | os.PathLike[str]
-) -> int:
+def resume(study: Study, identity: dict[str, Any], random_state: Any) -> int:
     """Write into a new study which search it is of; forget unfinished trials of an old one.
 
     Gives the seed: as asked, else the old one's. Raises ValueError if it is of another search.
@@ -114,8 +110,8 @@ def resume(
     differing = [name for name in asked if known.get(name) != asked[name]]
     if differing:
         raise ValueError(
-            f"storage={os.fspath(storage)!r} belongs to a search that differs in "
-            f"{', '.join(differing)}; repeat that one, or choose another file"
+            f"storage belongs to a search that differs in {', '.join(differing)}; repeat that one, "
+            "or choose another file"
         )
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         study.tell(trial.number, state=TrialState.FAIL)
@@ -234,10 +230,9 @@ def watching(
 
 @dataclass(frozen=True)
 class Plan:
-    """What every process of a search needs.
+    """What every process of a search needs; `arguments` are those of `fit` besides X and y.
 
-    The estimator has a seed, the choice of settings another; a `space` of None is the default one;
-    `arguments` are further ones of `fit`; the `deadline` is in seconds since 1970.
+    The choice of settings has a seed of its own. A deadline is in seconds since 1970.
     """
 
     estimator: TableEstimator
@@ -290,25 +285,33 @@ class Report(Callback):
 
 
 def search(plan: Plan, study: Study, workers: int) -> dict[int, TableEstimator]:
-    """Try the default, unless a resumed search did, then others; gives models by their trials."""
-    found = {} if counted(study) else {0: try_default(plan, study)}
+    """Try the default, then other settings; gives the best model of each process by its trial."""
     if workers == 1:
-        return found | run_trials(plan, study)
-    # Processes that need no guard in the user's script, and read large arrays from one file.
-    pool = Parallel(n_jobs=workers, backend="loky")
-    for models in pool(delayed(work)(plan, study, k, os.getpid()) for k in range(workers)):
-        found |= models
+        return try_default(plan, study) | run_trials(plan, study)
+    # Processes that need no guard in the user's script, and read large arrays from one file. They
+    # start while the default is fitted; after an error they are cancelled, which joblib warns of.
+    pool = Parallel(n_jobs=workers, backend="loky", return_as="generator")
+    pending = pool(delayed(work)(plan, study, k, os.getpid()) for k in range(workers))
+    with warnings.catch_warnings(), contextlib.closing(pending):
+        warnings.simplefilter("ignore", UserWarning)
+        found = try_default(plan, study)
+        for models in pending:
+            found |= models
     return found
 
 
 def work(plan: Plan, study: Study, worker: int, parent: int) -> dict[int, TableEstimator]:
-    """What one of several processes does."""
+    """What one of several processes does, once the default has been tried."""
     end_with_parent(parent)
+    while not counted(study):
+        time.sleep(0.1)
     return run_trials(plan, study, worker)
 
 
-def try_default(plan: Plan, study: Study) -> TableEstimator:
-    """The first trial: the estimator as it is given, around which the default space lies."""
+def try_default(plan: Plan, study: Study) -> dict[int, TableEstimator]:
+    """The first trial, unless a resumed search had it: the estimator as it is given."""
+    if counted(study):
+        return {}
     begin, report = datetime.now(), Report()
     model = plan.fit({}, report)
     if not math.isfinite(report.score):
@@ -329,7 +332,7 @@ def try_default(plan: Plan, study: Study) -> TableEstimator:
     )
     trial.datetime_start = begin
     study.add_trial(trial)
-    return model
+    return {0: model}
 
 
 def run_trials(plan: Plan, study: Study, worker: int = 0) -> dict[int, TableEstimator]:
