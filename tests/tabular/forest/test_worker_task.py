@@ -149,7 +149,8 @@ def test_a_function_stays_with_the_first_process(tmp_path):
 def test_rows_are_mapped_and_nothing_is_pickled(tmp_path):
     write_task(tmp_path, *_task(NRSClassifier(**SETTINGS), X, LABELS, WEIGHTS))
     files = sorted((tmp_path / "rows").iterdir())
-    assert [path.stem for path in files] == ["features", "folds", "index", "targets", "weights"]
+    names = ["features", "folds", "index", "score_weights", "targets", "weights"]
+    assert [path.stem for path in files] == names
     for path in files:
         np.load(path, allow_pickle=False)
     task = read_task(tmp_path)

@@ -120,6 +120,8 @@ def test_groups_and_weights_reach_the_fit():
         ({"budget": "50 trials"}, "use n_trials"),
         ({"budget": 0}, "above 0"),
         ({"n_trials": 0}, "at least 1"),
+        ({"space": {"lr": 0.1}}, "must be a list of choices"),
+        ({"space": {"n_h": [0]}}, "n_h must be an integer"),
         ({"qid": Y}, "does not take"),
         ({"storage": "missing/trials.log"}, "create it first"),
     ],

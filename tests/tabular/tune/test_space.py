@@ -24,9 +24,12 @@ def test_what_the_user_set_is_not_searched():
 def test_the_default_space_lies_around_the_preset_s_values():
     model = small().fit(X, Y)
     space = default_space(model)
-    assert (space["dropout"], space["n_h"]) == ((0.0, 0.5), [1, 2, 3, 4])
-    assert space["lr"] == (model.lr_ / 5, model.lr_ * 5, "log")
-    assert list(model.hidden_) in space["hidden"]
+    assert (space["dropout"].low, space["dropout"].high) == (0.0, 0.5)
+    assert space["n_h"].choices == ("1", "2", "3", "4")
+    lr = space["lr"]
+    assert (lr.low, lr.high, lr.log) == (model.lr_ / 5, model.lr_ * 5, True)
+    assert str(list(model.hidden_)) in space["hidden"].choices
+    assert "epochs" not in space
 
 
 def test_a_space_in_optuna_s_form():

@@ -41,7 +41,7 @@ class ForestNetwork(nn.Module):
     bins : the piecewise-linear encoding of some of the features.
     hidden : widths of the fully connected layers of a member.
     gain : (K, d + bins + 1), the scale at which each member reads each input; 1 by default. See
-        :mod:`nrs.tabular.forest.relevance`.
+        :mod:`nrs.tabular.forest.profile`.
     dropout : probability of dropping a unit after each ReLU in training.
     combine : joint outputs of members, as a target defines them; see
         :func:`nrs.tabular.targets.mean_values`.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from nrs.tabular.tune.space import Spec
 
-# Seconds of a search that is given neither a time nor a number of
+# Seconds of a search that is given neither a time nor a number of trials.
 DEFAULT_BUDGET = 600.0
 
 
@@ -39,11 +39,9 @@ class TuneResult:
     ----------
     best_estimator_ : fitted estimator of the best score.
     best_params_ : what was set on it; empty if nothing was better than the default.
-    best_score_ : its out-of-bag (or held-out) score by `metric`; higher is better. As the best of
-        several it flatters: score the model on rows that the search did not see.
+    best_score_ : its out-of-bag (or held-out) score; as the best of several it flatters.
     default_score_ : the same score of the estimator as it was given.
-    trials_ : one dict per trial: number, state ("complete", "pruned" or "failed"), score, seconds,
-        params, error.
+    trials_ : dicts of number, state (complete, pruned, failed), score, seconds, params, error.
     seconds_ : duration of the search, including earlier runs that a storage holds.
     """
 
@@ -55,11 +53,8 @@ class TuneResult:
     seconds_: float
 
     def __repr__(self) -> str:
-        return (
-            f"TuneResult(best_score_={self.best_score_:.4g}, "
-            f"default_score_={self.default_score_:.4g}, {len(self.trials_)} trials, "
-            f"best_params_={self.best_params_})"
-        )
+        scores = f"best_score_={self.best_score_:.4g}, default_score_={self.default_score_:.4g}"
+        return f"TuneResult({scores}, {len(self.trials_)} trials, best_params_={self.best_params_})"
 
     def to_pandas(self) -> pandas.DataFrame:
         """The trials as a ``pandas.DataFrame``, one column per parameter."""
@@ -69,12 +64,7 @@ class TuneResult:
         )
 
     def plot_history(self, ax: Axes | None = None) -> Axes:
-        """Draw the score of every trial and the best so far with matplotlib; returns the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib axes to draw on; a new figure if None.
-        """
+        """Draw the trials' scores and the best so far on `ax` or a new figure; returns the axes."""
         from nrs.tabular.explain.plots import plot_trials
 
         return plot_trials(self.trials_, ax)
@@ -102,15 +92,13 @@ def tune(
     estimator, else accuracy − 0.1 · log-loss for classes, the negative loss for numbers, NDCG@10
     for grades. The first trial is the estimator as it is given, so the result is never worse by
     that score. Then Optuna's tree-structured Parzen estimator chooses; a trial that is below the
-    median of the others after a quarter of its epochs is ended.
+    median of the others after a quarter of its epochs is ended. The best of many such scores
+    flatters, the more so the fewer rows: score the result on rows that the search has not seen.
 
     The default space lies around the values that the preset takes for the table: `lr` (a fifth to
     five times, log scale), `dropout` (0 to 0.5), `weight_decay` (0, 0.001, 0.01, 0.1), `n_h` (1 to
     4), `hidden` (one or two layers; half, once or twice as wide), and `n_mul`, `batch_size` and
     `epochs` (half, once or twice). What is set on the estimator stays as it is.
-
-    The best of many out-of-bag scores flatters, the more so the fewer rows there are: score the
-    result on rows that the search has not seen.
 
     Parameters
     ----------
@@ -119,8 +107,7 @@ def tune(
     budget : seconds in all; the running trial then ends with the best weights found so far. 600 if
         neither `budget` nor `n_trials` is given.
     n_trials : number of trials in all; the first has the defaults.
-    n_jobs : parallel processes, -1 for one per core; each fit has the threads that the estimator's
-        own `n_jobs` asks for.
+    n_jobs : parallel processes, -1 for one per core; threads are those of the estimator's `n_jobs`.
     storage : file that keeps the trials as JSON lines; the same search resumes from it. `budget`
         and `n_trials` count what it holds, so ask for more to continue a finished search.
     space : names of arguments to lists of choices, or to ranges ``(low, high)`` or
@@ -132,10 +119,8 @@ def tune(
 
     Raises
     ------
-    ImportError
-        Without optuna; the extra ``tune`` installs it.
-    ValueError
-        Bad input, an estimator whose fit has no score, or a storage of another search.
+    ImportError : without optuna; the extra ``tune`` installs it.
+    ValueError : bad input, an estimator whose fit has no score, or a storage of another search.
 
     Examples
     --------
@@ -146,45 +131,38 @@ def tune(
     >>> found = nrs.tune(model, X, y, n_trials=3)
     >>> found.best_score_ >= found.default_score_, len(found.trials_)
     (True, 3)
-    >>> found.best_estimator_.predict(X[:1])
-    array([0])
     """
     given = {"sample_weight": sample_weight, "groups": groups, "qid": qid}
     arguments = {name: value for name, value in given.items() if value is not None}
     _check(estimator, budget, n_trials, arguments)
     import_optional("optuna", "nrs.tune", "tune")
-    from nrs.tabular.tune import study as trials
+    from nrs.tabular.tune import trials
     from nrs.tabular.tune.space import check_space, settings_of
-    from nrs.tabular.tune.trial import Plan, search
 
     if budget is None and n_trials is None:
         budget = DEFAULT_BUDGET
     workers, begin = effective_n_jobs(n_jobs), time.time()
     random_state = estimator.random_state if random_state is None else random_state
     with contextlib.ExitStack() as stack:
-        stack.enter_context(trials.quiet_optuna())
         searched = None if space is None else check_space(space, estimator)
-        journal: Path | None = None
-        if storage is not None:
-            journal = stack.enter_context(trials.held(storage))
-        elif workers > 1:
+        if storage is None and workers > 1:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nrs-tune-"))
-            journal = Path(folder) / "trials.log"
-        study = trials.open_study(journal)
+            storage = Path(folder) / "trials.log"
         if storage is None:
-            seed = draw_seed(random_state)
+            study, seed = trials.open_study(), draw_seed(random_state)
         else:
-            identity = trials.identify(estimator, searched, X=X, y=y, **arguments)
-            seed = trials.resume(study, identity, random_state, storage)
+            study = stack.enter_context(trials.held(storage))
+            identity = trials.identify(estimator, searched, X, y=y, **arguments)
+            seed = trials.resume(study, identity, random_state)
         own = clone(estimator)
         if not isinstance(own.random_state, (int, np.integer)):
             # The same folds in every trial, or scores could not be compared.
             own.set_params(random_state=seed)
         begin -= trials.seconds_spent(study)
         deadline = None if budget is None else begin + budget
-        plan = Plan(own, X, y, arguments, searched, seed, deadline, n_trials)
+        plan = trials.Plan(own, X, y, arguments, searched, seed, deadline, n_trials)
         with trials.watching(study, begin, budget, n_trials, verbose):
-            models = search(plan, study, workers, journal)
+            models = trials.search(plan, study, workers)
             best = study.best_trial
             if best.number not in models:
                 # Fitted by a process that is gone: only its settings and score were kept.
@@ -200,12 +178,7 @@ def tune(
         )
 
 
-def _check(
-    estimator: TableEstimator,
-    budget: float | None,
-    n_trials: int | None,
-    arguments: Mapping[str, Any],
-) -> None:
+def _check(estimator: object, budget: Any, n_trials: Any, arguments: Mapping[str, Any]) -> None:
     if not isinstance(estimator, TableEstimator):
         raise ValueError(
             "estimator must be an NRSClassifier, NRSRegressor or NRSRanker; got "
@@ -213,15 +186,13 @@ def _check(
         )
     if estimator.checkpoint is not None:
         raise ValueError(
-            f"checkpoint={estimator.checkpoint!r} would be shared by all trials; leave it out, "
-            "and give tune a storage"
+            f"checkpoint={estimator.checkpoint!r} is shared by all trials; give tune a storage"
         )
     if n_trials is not None and (not hasattr(n_trials, "__index__") or n_trials < 1):
         raise ValueError(f"n_trials must be an integer of at least 1; got {n_trials!r}")
     if budget is not None and (isinstance(budget, str) or not 0 < budget < math.inf):
         raise ValueError(
-            f"budget must be a number of seconds above 0; got {budget!r}. For a number of trials "
-            "use n_trials."
+            f"budget must be seconds above 0; got {budget!r}. For a number of trials use n_trials."
         )
     for name in arguments:
         if name not in inspect.signature(estimator.fit).parameters:

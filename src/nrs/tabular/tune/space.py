@@ -30,17 +30,13 @@ OF_A_RUN = (
 INCOMPARABLE = {
     "class_weight": "rows then count differently in the score itself",
     "metric": "it is what the score measures",
-    "preset": "a forest is scored out of bag, by as many members as its preset leaves for a row, "
-    "and a single network by held-out rows",
+    "preset": "a forest is scored out of bag, by its preset's members; a network on held-out rows",
     "validation_fraction": "other rows are then scored",
 }
 
 
-def default_space(model: TableEstimator) -> dict[str, Spec]:
-    """The space around the values that the preset took for the table of a fitted model.
-
-    Arguments that the user set are left out.
-    """
+def default_space(model: TableEstimator) -> dict[str, Distribution]:
+    """The space around the preset's values of a fitted model, without what the user set."""
     recipe = model.recipe_
     own, width = list(recipe.hidden), max(recipe.hidden, default=64)
     widths = [[width // 2], [width], [width, width], [2 * width], [2 * width, 2 * width]]
@@ -57,7 +53,8 @@ def default_space(model: TableEstimator) -> dict[str, Spec]:
     # n_mul=0 is a plain MLP, which the user asked for.
     if recipe.n_mul > (1 if recipe.members else 0):
         space["n_mul"] = _around(recipe.n_mul)
-    return {name: spec for name, spec in space.items() if getattr(model, name) is None}
+    free = [name for name in space if getattr(model, name) is None]
+    return {name: distribution(name, space[name]) for name in free}
 
 
 def check_space(space: Mapping[str, Spec], estimator: TableEstimator) -> dict[str, Distribution]:
@@ -73,19 +70,25 @@ def check_space(space: Mapping[str, Spec], estimator: TableEstimator) -> dict[st
         )
     known = sorted(set(estimator.get_params(deep=False)) - {*OF_A_RUN, *INCOMPARABLE})
     for name in space:
-        if name in INCOMPARABLE:
-            raise ValueError(
-                f"space must name arguments that leave scores comparable; got {name!r}: "
-                f"{INCOMPARABLE[name]}. Set it on the estimator."
-            )
         if name not in known:
+            why = INCOMPARABLE.get(name)
+            hint = f"{why}. Set it on the estimator." if why else f"choose among {known}."
             raise ValueError(
-                f"space must name arguments of {type(estimator).__name__} among {known}; got "
-                f"{name!r}"
+                f"space must name arguments of {type(estimator).__name__} that leave scores "
+                f"comparable; got {name!r}: {hint}"
             )
     found = {name: distribution(name, spec) for name, spec in space.items()}
+    # The size of a table decides neither which values are refused nor the kind of model.
+    forest = estimator.resolve(1000, 10).members > 0
+    before, after = ("forest", "single network") if forest else ("single network", "forest")
     for name, spec in space.items():
-        _check_values(name, spec if isinstance(spec, list) else spec[:2], estimator)
+        for value in spec if isinstance(spec, list) else spec[:2]:
+            changed = clone(estimator).set_params(**{name: value})
+            if (changed.resolve(1000, 10).members > 0) != forest:
+                raise ValueError(
+                    f"space[{name!r}] must leave the estimator a {before}; got {value!r}, which "
+                    f"makes it a {after}, scored by other rows; for networks set preset='single'"
+                )
     return found
 
 
@@ -141,17 +144,3 @@ def place_of(model: TableEstimator, space: Mapping[str, Distribution]) -> dict[s
 def _around(value: int) -> list[int]:
     """Half, once and twice a number."""
     return sorted({max(1, value // 2), value, 2 * value})
-
-
-def _check_values(name: str, values: Spec, estimator: TableEstimator) -> None:
-    """Refuse what the estimator refuses, and what would score it by other rows."""
-    # The size of a table decides neither.
-    forest = estimator.resolve(1000, 10).members > 0
-    for value in values:
-        changed = clone(estimator).set_params(**{name: value})
-        if (changed.resolve(1000, 10).members > 0) != forest:
-            before, after = ("forest", "single network") if forest else ("single network", "forest")
-            raise ValueError(
-                f"space[{name!r}] must leave the estimator a {before}; got {value!r}, which makes "
-                f"it a {after}, scored by other rows. For single networks set preset='single'."
-            )

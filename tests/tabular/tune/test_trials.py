@@ -1,7 +1,8 @@
-"""A file of trials belongs to one search; time is counted once."""
+"""Trials: how one ends, a file of them belongs to one search, time is counted once."""
 
 import datetime
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,8 @@ from nrs import NRSClassifier
 pytest.importorskip("optuna")
 import optuna
 
-from nrs.tabular.tune.study import held, seconds_spent
+from nrs.tabular.tune.space import default_space
+from nrs.tabular.tune.trials import STEPS, Report, counted, held, open_study, seconds_spent
 
 X, Y = load_iris(return_X_y=True)
 
@@ -84,3 +86,28 @@ def test_log_lines_where_there_is_no_terminal(caplog):
     lines = [r.getMessage() for r in caplog.records if r.getMessage().startswith("trial ")]
     assert len(lines) == 2
     assert lines[0].startswith("trial 0 complete  score ")
+
+
+def test_a_pruned_fit_ends_at_once():
+    ended = Report(SimpleNamespace(report=lambda score, step: None, should_prune=lambda: True))
+    with pytest.raises(optuna.TrialPruned):
+        NRSClassifier(preset="fast", epochs=3, callbacks=[ended]).fit(X, Y)
+    assert len(ended.checks) == 1
+    # What is compared is the part of the way, whatever the number of epochs.
+    whole = Report()
+    NRSClassifier(preset="single", epochs=40, patience=40, callbacks=[whole]).fit(X, Y)
+    assert list(whole.checks) == list(range(STEPS + 1))
+
+
+def test_the_default_s_own_values_lie_in_its_space(tmp_path):
+    path = tmp_path / "trials.log"
+    found = nrs.tune(small(), X, Y, n_trials=1, storage=path)
+    default = counted(open_study(path))[0]
+    assert default.distributions == default_space(found.best_estimator_)
+
+
+def test_optuna_s_own_log_level_stays(capfd):
+    before = optuna.logging.get_verbosity()
+    nrs.tune(small(), X, Y, n_trials=1)
+    assert optuna.logging.get_verbosity() == before
+    assert capfd.readouterr().err == ""
