@@ -42,7 +42,7 @@ PLURAL: dict[str, str] = {
     "date": "dates",
     "category": "categories",
 }
-_DECIMAL_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 # Types of Python, pandas and NumPy whose one value says that there is none.
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 # NaT is a datetime and np.timedelta64 an integer, so the order of the questions matters.
@@ -112,13 +112,7 @@ def level_text(value: Any) -> str:
 
 
 def factor(codes: np.ndarray, labels: Sequence[Any]) -> Column:
-    """Category column from codes into `labels`; a negative code and the label None are missing.
-
-    Examples
-    --------
-    >>> factor(np.array([0, 1, -1, 2]), ["b", "a", "b"])
-    Column(kind='category', values=array([ 1,  0, -1,  1], dtype=int32), levels=('a', 'b'))
-    """
+    """Category column from codes into `labels`; a negative code and the label None are missing."""
     texts = [None if label is None else level_text(label) for label in labels]
     levels = sorted({text for text in texts if text is not None})
     place: dict[str | None, int] = {text: index for index, text in enumerate(levels)}
@@ -136,8 +130,7 @@ def missing_cells(values: np.ndarray) -> np.ndarray:
     [False, True, True, False]
     """
     if values.dtype.kind != "O":
-        wrong: np.ndarray = values != values
-        return wrong
+        return np.asarray(values != values)
     found = np.array([_is_missing(cell) for cell in values.flat], dtype=bool)
     return found.reshape(values.shape)
 
@@ -165,26 +158,13 @@ def _cell_kind(cell_type: type) -> str:
     )
 
 
-def read_cells(cells: list[Any], *, as_category: bool = False) -> Column:
+def read_cells(cells: list[Any], as_category: bool = False) -> Column:
     """Column of Python objects, its kind found from the types of the cells that are not missing.
 
     One kind of cell gives that kind; booleans among numbers count as 0 and 1; any other mixture,
     such as numbers and strings, is a category column of the cells' texts. `as_category` asks for
-    one also where there are only numbers and booleans.
-
-    Raises
-    ------
-    TypeError
-        If a cell is neither text, number, boolean, date nor duration (a dict, a list, ...).
-    ValueError
-        If a cell is complex, or an integer beyond float64's range.
-
-    Examples
-    --------
-    >>> read_cells([1, 2.5, None]).values
-    array([1. , 2.5, nan])
-    >>> read_cells(["b", 1, None]).levels
-    ('1', 'b')
+    one also where there are only numbers and booleans. A cell that is no value (a dict, a list, …)
+    is a TypeError; a complex one or an integer beyond float64's range is a ValueError.
     """
     kind_of = {cell_type: _cell_kind(cell_type) for cell_type in set(map(type, cells))}
     kinds = set(kind_of.values())
@@ -209,7 +189,12 @@ def read_cells(cells: list[Any], *, as_category: bool = False) -> Column:
             ) from None
         return Column("boolean" if kinds == {"boolean"} else "number", values)
     if kinds == {"date"}:
-        return read_array(np.array([_utc(cell) for cell in cells], dtype="datetime64[us]"))
+        # Only a date that has a time can have a time zone.
+        cells = [
+            cell.astimezone(UTC).replace(tzinfo=None) if getattr(cell, "tzinfo", None) else cell
+            for cell in cells
+        ]
+        return read_array(np.array(cells, dtype="datetime64[us]"))
     if kinds == {"duration"}:
         return read_array(np.array(cells, dtype="timedelta64[us]"))
     if not kinds <= {"text"}:
@@ -220,23 +205,11 @@ def read_cells(cells: list[Any], *, as_category: bool = False) -> Column:
     return factor(np.array(codes, dtype=np.int64), list(place))
 
 
-def _utc(cell: Any) -> Any:
-    if isinstance(cell, datetime) and cell.tzinfo is not None:
-        return cell.astimezone(UTC).replace(tzinfo=None)
-    return cell
-
-
-def read_array(values: np.ndarray, *, as_category: bool = False) -> Column:
-    """Column of a one-dimensional NumPy array of any dtype; numeric arrays are not copied.
-
-    Examples
-    --------
-    >>> read_array(np.array(["2024-01-31"], dtype="datetime64[D]")).kind
-    'date'
-    """
+def read_array(values: np.ndarray, as_category: bool = False) -> Column:
+    """Column of a one-dimensional NumPy array of any dtype; numeric arrays are not copied."""
     code = values.dtype.kind
     if code in "OUST":
-        return read_cells(values.tolist(), as_category=as_category)
+        return read_cells(values.tolist(), as_category)
     if code == "c":
         raise ValueError("Complex data not supported: split it into real and imaginary columns")
     if code == "M":
@@ -249,15 +222,7 @@ def read_array(values: np.ndarray, *, as_category: bool = False) -> Column:
 
 
 def to_category(column: Column) -> Column:
-    """The column's cells as categories, by the rule of :func:`level_text`.
-
-    Examples
-    --------
-    >>> to_category(Column("number", np.array([2.0, np.nan, 1.0]))).levels
-    ('1', '2')
-    """
-    if column.kind == "category":
-        return column
+    """The cells of a column of another kind as categories, by the rule of :func:`level_text`."""
     missing = column.missing()
     present, values = ~missing, column.values
     if column.kind == "boolean":
@@ -269,18 +234,12 @@ def to_category(column: Column) -> Column:
 
 
 def convert(column: Column, kind: Kind, label: str) -> Column:
-    """`column` read as the kind the encoder was fitted on, where every cell can be.
+    """A column of another kind read as the `kind` that the encoder was fitted on, if it can be.
 
     Anything can be a category, booleans can be numbers, numbers that are all 0 or 1 booleans, texts
-    such as ``"-1.5e3"`` numbers, and a column that is all missing anything.
-
-    Raises
-    ------
-    ValueError
-        If the cells cannot be read as `kind`; names the column, the kind expected and a cell.
+    such as ``"-1.5e3"`` numbers, and a column that is all missing anything. Otherwise the
+    ValueError names the column by its `label`, the kind expected and a cell.
     """
-    if column.kind == kind:
-        return column
     if kind == "category":
         return to_category(column)
     values, wrong = column.values, ~column.missing()
@@ -291,8 +250,9 @@ def convert(column: Column, kind: Kind, label: str) -> Column:
     elif kind == "boolean" and column.kind == "number":
         wrong &= (values != 0) & (values != 1)
     elif kind == "number" and column.kind == "category":
-        values = np.array([*map(_parse, column.levels), np.nan])[values]
-        wrong &= np.isnan(values)
+        numbers = [float(text) if _NUMBER.fullmatch(text) else np.nan for text in column.levels]
+        values = np.array([*numbers, np.nan])[values]
+        wrong &= ~np.isfinite(values)
     if not wrong.any():
         return Column(kind, values)
     row = int(np.argmax(wrong))
@@ -304,22 +264,26 @@ def convert(column: Column, kind: Kind, label: str) -> Column:
     )
 
 
-def _parse(text: str) -> float:
-    """The finite decimal number that `text` is, else NaN."""
-    number = float(text) if _DECIMAL_NUMBER.fullmatch(text) else np.nan
-    return number if abs(number) < np.inf else np.nan
+def read_column(cells: Any, as_category: bool = False) -> Column:
+    """Column of a NumPy array, a pandas or polars Series, or a pyarrow array, of any dtype.
+
+    None of the libraries is imported: their objects have brought them along. `as_category` asks for
+    exact cells: with a missing one integers turn into floats, which do not hold every integer.
+    """
+    if isinstance(cells, np.ndarray):
+        return read_array(cells, as_category)
+    libraries = {base.__module__.partition(".")[0] for base in type(cells).__mro__}
+    if "pandas" in libraries:
+        return read_pandas(cells, as_category)
+    if "polars" in libraries:
+        return read_polars(cells, as_category)
+    return read_arrow(cells, as_category)
 
 
-# The columns of pandas, polars and pyarrow. None of the three is imported: an object of theirs has
-# brought its library along. Integers are read as categories cell by cell, since a missing cell
-# among them would make them floats, which do not hold every integer.
-
-
-def read_pandas(series: pandas.Series, *, as_category: bool = False) -> Column:
-    """Column of a pandas Series of any dtype."""
+def read_pandas(series: pandas.Series, as_category: bool = False) -> Column:
     dtype = series.dtype
     if isinstance(dtype, np.dtype):
-        return read_array(series.to_numpy(), as_category=as_category)
+        return read_array(series.to_numpy(), as_category)
     family = type(dtype).__name__
     if family == "CategoricalDtype":
         return factor(series.cat.codes.to_numpy(), series.cat.categories.tolist())
@@ -327,23 +291,22 @@ def read_pandas(series: pandas.Series, *, as_category: bool = False) -> Column:
         codes, labels = series.factorize()
         return factor(codes, labels.tolist())
     if family == "ArrowDtype":
-        return read_arrow(series.array.__arrow_array__(), as_category=as_category)
+        return read_arrow(series.array.__arrow_array__(), as_category)
     if family == "DatetimeTZDtype":
         return read_array(series.to_numpy(dtype="datetime64[us]"))
     if family == "PeriodDtype":
         return read_array(series.dt.to_timestamp().to_numpy())
     if family == "SparseDtype":
-        return read_array(series.sparse.to_dense().to_numpy(), as_category=as_category)
+        return read_array(series.sparse.to_dense().to_numpy(), as_category)
     if dtype.kind not in "iufb" or (as_category and dtype.kind in "iu"):
-        return read_cells(series.astype(object).tolist(), as_category=as_category)
+        return read_cells(series.astype(object).tolist(), as_category)
     if not series.hasnans:
         return read_array(series.to_numpy(dtype=dtype.numpy_dtype))
     values = series.to_numpy(dtype=np.float64, na_value=np.nan)
     return Column("boolean" if dtype.kind == "b" else "number", values)
 
 
-def read_polars(series: polars.Series, *, as_category: bool = False) -> Column:
-    """Column of a polars Series of any dtype."""
+def read_polars(series: polars.Series, as_category: bool = False) -> Column:
     polars = sys.modules["polars"]
     dtype = series.dtype
     if dtype.is_nested():
@@ -361,11 +324,10 @@ def read_polars(series: polars.Series, *, as_category: bool = False) -> Column:
         return Column("number", (series.cast(polars.Float64) if wide else series).to_numpy())
     if dtype in (polars.Categorical, polars.Enum):
         series = series.cast(polars.String)
-    return read_cells(series.to_list(), as_category=as_category)
+    return read_cells(series.to_list(), as_category)
 
 
-def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, *, as_category: bool = False) -> Column:
-    """Column of a pyarrow Array or ChunkedArray of any type."""
+def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, as_category: bool = False) -> Column:
     pyarrow = sys.modules["pyarrow"]
     types, kind = pyarrow.types, array.type
     if hasattr(array, "combine_chunks"):
@@ -377,16 +339,15 @@ def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, *, as_category: bool
     if types.is_dictionary(array.type):
         codes = array.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return factor(codes, array.dictionary.to_pylist())
-    if types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind):
-        unit = kind.unit if not types.is_date(kind) else "D" if types.is_date32(kind) else "ms"
-        if types.is_date32(kind):
-            array = array.cast(pyarrow.int32())
+    if types.is_date(kind):
+        array = array.cast(pyarrow.timestamp("ms"))
+    if types.is_timestamp(array.type) or types.is_duration(kind):
         ticks = array.cast(pyarrow.int64()).fill_null(_NAT).to_numpy(zero_copy_only=False)
         family = "timedelta64" if types.is_duration(kind) else "datetime64"
-        return read_array(ticks.view(f"{family}[{unit}]"))
+        return read_array(ticks.view(f"{family}[{array.type.unit}]"))
     if types.is_boolean(kind):
         values = array.cast(pyarrow.uint8()).to_numpy(zero_copy_only=False)
         return Column("boolean", values if array.null_count else values.astype(bool))
     if types.is_floating(kind) or (types.is_integer(kind) and not as_category):
         return Column("number", array.to_numpy(zero_copy_only=False))
-    return read_cells(array.to_pylist(), as_category=as_category)
+    return read_cells(array.to_pylist(), as_category)

@@ -14,16 +14,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils.validation import validate_data
 
 from nrs.datasets.large_table import Table as LargeTable
-from nrs.tabular.encode.columns import (
-    Column,
-    Kind,
-    convert,
-    read_array,
-    read_arrow,
-    read_pandas,
-    read_polars,
-    to_category,
-)
+from nrs.tabular.encode.columns import Column, Kind, convert, read_column, to_category
 
 if TYPE_CHECKING:
     import pandas
@@ -36,7 +27,7 @@ class Table:
     Attributes
     ----------
     n_rows, n_columns : int
-    read : reads the column of an index; its second argument asks for the exact cells of a category.
+    cells : returns the column of an index as the library of the table has it.
     matrix : the user's own array where it is numeric or boolean, never a copy; else None.
     sparse : scipy CSR matrix or None.
     names : None for arrays, and for frames whose column labels are not all strings.
@@ -50,7 +41,7 @@ class Table:
     """
 
     shape: tuple[int, int]
-    read: Callable[[int, bool], Column]
+    cells: Callable[[int], Any]
     matrix: np.ndarray | None = None
     sparse: csr_matrix | None = None
     names: list[str] | None = None
@@ -82,7 +73,7 @@ class Table:
         """
         as_category = kind == "category" or index in self.declared
         try:
-            column = self.read(index, as_category)
+            column = read_column(self.cells(index), as_category)
         except (TypeError, ValueError) as error:
             refused = TypeError if isinstance(error, TypeError) else ValueError
             raise refused(f"{self.label(index)}: {error}") from error
@@ -106,6 +97,8 @@ def read_table(
 ) -> Table:
     """Read any table: rows × columns in, a :class:`Table` of lazily read columns out.
 
+    Strings are never parsed as dates or numbers.
+
     Parameters
     ----------
     X : NumPy array of any dtype, list of rows, pandas or polars DataFrame, pyarrow Table or
@@ -113,11 +106,6 @@ def read_table(
     categorical_features : names, indices or mask of columns to take as categories whatever their
         dtype; strings and categorical dtypes are in any case: all that "from_dtype" and None mean.
     feature_names : names of the columns, in place of those that `X` carries.
-
-    Returns
-    -------
-    Table
-        Strings are never parsed as dates or numbers.
 
     Raises
     ------
@@ -149,11 +137,9 @@ def read_table(
     elif _is(X, "pandas", "DataFrame"):
         table, labels = _read_pandas_frame(X), X.columns.tolist()
     elif _is(X, "polars", "DataFrame"):
-        table = Table(X.shape, lambda i, c: read_polars(X.to_series(i), as_category=c))
-        labels = list(X.columns)
+        table, labels = Table(X.shape, X.to_series), list(X.columns)
     elif _is(X, "pyarrow", "Table") or _is(X, "pyarrow", "RecordBatch"):
-        table = Table(X.shape, lambda i, c: read_arrow(X.column(i), as_category=c))
-        labels = list(X.schema.names)
+        table, labels = Table(X.shape, X.column), list(X.schema.names)
     else:
         table = _read_rows(X)
     if feature_names is not None:
@@ -196,9 +182,7 @@ def _read_sparse(X: Any) -> Table:
         # The copy is because summing the repeated entries would change the caller's matrix.
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    return Table(
-        matrix.shape, lambda i, c: read_array(matrix[:, [i]].toarray().ravel()), sparse=matrix
-    )
+    return Table(matrix.shape, lambda i: matrix[:, [i]].toarray().ravel(), sparse=matrix)
 
 
 def _read_pandas_frame(X: pandas.DataFrame) -> Table:
@@ -207,7 +191,7 @@ def _read_pandas_frame(X: pandas.DataFrame) -> Table:
         for dtype in X.dtypes
     ):
         return _read_sparse(X.sparse.to_coo())
-    return Table(X.shape, lambda i, c: read_pandas(X.iloc[:, i], as_category=c))
+    return Table(X.shape, lambda i: X.iloc[:, i])
 
 
 def _read_rows(X: Any) -> Table:
@@ -243,7 +227,7 @@ def _read_rows(X: Any) -> Table:
         with np.errstate(over="ignore"):
             array = array.astype(np.float64)
     matrix = array if array.dtype.kind in "biuf" else None
-    return Table(array.shape, lambda i, c: read_array(array[:, i], as_category=c), matrix)
+    return Table(array.shape, lambda i: array[:, i], matrix)
 
 
 def categorical_columns(
