@@ -29,7 +29,7 @@ MISSING = {
 }
 
 # What a reader of a fit meets, and places without a type; to fall, never to rise.
-MAX_FILES, MAX_HOPS, MAX_ANY = 29, 84, 300
+MAX_FILES, MAX_HOPS, MAX_ANY = 29, 84, 218
 
 
 def _imports(path):
