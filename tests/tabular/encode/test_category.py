@@ -77,9 +77,9 @@ def test_strings_are_quick():
 
 
 def test_words_and_a_row_that_says_nothing():
-    encoder = CategoryEncoder.of_counts(["a", "b"], np.array([2, 3]), 0, 64)
+    encoder = CategoryEncoder.of_counts({"a": 2, "b": 3}, 0, 64)
     assert (encoder.features, encoder.neutral) == (["=b"], [0.5])
     assert encoder.original(0, 1.0) == "1"
-    assert CategoryEncoder.of_counts(["a", "b"], np.array([2, 3]), 1, 64).neutral == [0, 0, 0]
+    assert CategoryEncoder.of_counts({"a": 2, "b": 3}, 1, 64).neutral == [0, 0, 0]
     assert CategoryEncoder().features == []
     assert CategoryEncoder().onnx_schema() == {"type": "string", "missing": "", "levels": []}

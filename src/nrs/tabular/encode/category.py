@@ -16,7 +16,6 @@ from nrs.tabular.encode.columns import Column, Kind, Summary
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
 
-
 # A column of more levels than this identifies rows; nor would it fit a model.
 MAX_LEVELS = 1_000_000
 # Texts that differ in more rows than this, and in all, are not counted out.
@@ -47,20 +46,15 @@ class CategoryStatistics:
                 "like an ID: leave it out."
             )
 
-    def _ordered(self) -> tuple[list[str], np.ndarray]:
-        texts = sorted(self.counts)
-        return texts, np.array([self.counts[text] for text in texts], dtype=np.int64)
-
     def encoder(self, scale: str, max_levels: int) -> CategoryEncoder:
-        return CategoryEncoder.of_counts(*self._ordered(), self.missing, max_levels)
+        return CategoryEncoder.of_counts(self.counts, self.missing, max_levels)
 
     def summary(self) -> Summary:
-        texts, counts = self._ordered()
-        n, total = len(texts), int(counts.sum())
+        n, total = len(self.counts), self.counts.total()
         if n == total > MAX_SHOWN:
-            return Summary(self.missing, total, "all different", n)
-        shown = ", ".join(texts[place] for place in np.argsort(-counts, kind="stable")[:4])
-        return Summary(self.missing, total, shown + (f" and {n - 4} more" if n > 4 else ""), n)
+            return Summary(self.missing, total, "all different")
+        shown = ", ".join(sorted(self.counts, key=lambda text: (-self.counts[text], text))[:4])
+        return Summary(self.missing, total, shown + (f" and {n - 4} more" if n > 4 else ""))
 
     def state(self) -> list[Any]:
         return [list(self.counts.items()), self.missing]
@@ -71,24 +65,18 @@ class CategoryStatistics:
 
 @dataclass
 class CategoryEncoder(ColumnEncoder):
-    """One-hot features of a category column, left at 0 and 1.
+    """One-hot features of a category column, left at 0 and 1."""
 
-    Attributes
-    ----------
-    levels : levels seen in training, those with a feature of their own first.
-    n_own : how many levels have a feature of their own.
-    missing : whether training had missing cells: then they are a level, with its own feature.
-    other : whether the levels after the first ``n_own`` share a feature.
-    binary : two levels in all share one feature; a cell of neither is 0.5.
-    counts : rows of each level where their frequency is a feature, else empty.
-    frequency_mean, frequency_std : of log(1 + count) over the training rows.
-    """
-
+    # Levels seen in training: those with a feature of their own, then the others.
     levels: list[str] = field(default_factory=list)
     n_own: int = 0
+    # Whether training had missing cells: then they are a level, with its own feature.
     missing: bool = False
+    # Whether the levels after the first ``n_own`` share a feature.
     other: bool = False
+    # Two levels in all share one feature; a cell of neither is 0.5.
     binary: bool = False
+    # Rows of each level where their frequency is a feature, and the moments of log(1 + rows).
     counts: list[int] = field(default_factory=list)
     frequency_mean: float = 0.0
     frequency_std: float = 0.0
@@ -99,32 +87,32 @@ class CategoryEncoder(ColumnEncoder):
 
     @classmethod
     def of_counts(
-        cls, levels: Sequence[str], counts: np.ndarray, n_missing: int, max_levels: int
+        cls, rows_of: Mapping[str, int], n_missing: int, max_levels: int
     ) -> CategoryEncoder:
-        """Learn from the rows of each of the sorted levels, and of missing cells."""
-        seen = np.flatnonzero(counts)
-        # The levels are sorted, so a stable sort by count breaks ties by text.
-        order = seen[np.argsort(-counts[seen], kind="stable")]
-        many = len(seen) > max_levels
-        # A level of one row teaches nothing but that row, so it gets no feature among many.
-        own = np.sort(order[:max_levels][counts[order[:max_levels]] > 1]) if many else seen
-        rest = np.setdiff1d(seen, own)
+        """Learn from the rows of each level, and of missing cells."""
+        levels = sorted(rows_of)
+        counts = np.array([rows_of[level] for level in levels], dtype=np.int64)
+        own = np.arange(len(levels))
+        many = len(levels) > max_levels
         mean = std = 0.0
         if many:
-            each = np.log1p(counts[seen])
-            share = counts[seen] / counts[seen].sum()
+            # The levels are sorted, so a stable sort by count breaks ties by text.
+            most = np.argsort(-counts, kind="stable")[:max_levels]
+            # A level of one row teaches nothing but that row, so it gets no feature among many.
+            own = np.sort(most[counts[most] > 1])
+            each, share = np.log1p(counts), counts / counts.sum()
             mean = float(share @ each)
             # Over equal counts rounding would leave a few units in the last place.
-            if np.ptp(counts[seen]) > 0:
+            if np.ptp(counts) > 0:
                 std = float(np.sqrt(share @ (each - mean) ** 2))
-        places = [*own, *rest]
+        places = [*own, *np.setdiff1d(np.arange(len(levels)), own)]
         return cls(
             levels=[levels[place] for place in places],
             n_own=len(own),
             missing=n_missing > 0,
-            other=len(rest) > 0 and len(own) > 0,
+            other=0 < len(own) < len(levels),
             binary=not many and len(own) + (n_missing > 0) == 2,
-            counts=[int(counts[place]) for place in places] if std > 0 else [],
+            counts=counts[places].tolist() if std > 0 else [],
             frequency_mean=mean,
             frequency_std=std,
         )
@@ -177,38 +165,24 @@ class CategoryEncoder(ColumnEncoder):
 
     def onnx_cells(self, column: Column) -> np.ndarray:
         levels = np.array([*column.levels, missing_text(self.levels)], dtype=object)
-        cells: np.ndarray = levels[column.values]
-        return cells
+        return np.asarray(levels[column.values])
 
     def to_onnx(self, graph: Graph, value: str) -> str:
         """Look up the row of features of a level; levels with equal rows share one."""
-        absent = missing_text(self.levels)
-        n_levels = len(self.levels)
+        known, n_levels = [*self.levels, missing_text(self.levels)], len(self.levels)
         # Every level, then missing, then a text that is none of them.
         codes = np.array([*range(n_levels), -1, n_levels], dtype=np.int32)
         features = np.zeros((n_levels + 2, len(self.features)), dtype=np.float32)
-        self.write(Column("category", codes, (*self.levels, absent)), features)
+        self.write(Column("category", codes, tuple(known)), features)
         rows, places = np.unique(features, axis=0, return_inverse=True)
-        *of_levels, unseen = places.reshape(-1).tolist()
-        place = graph.op(
-            "LabelEncoder",
-            value,
-            domain="ai.onnx.ml",
-            keys_strings=[*self.levels, absent],
-            values_int64s=of_levels,
-            default_int64=unseen,
-        )
+        *of_known, unseen = places.reshape(-1).tolist()
+        lookup = {"keys_strings": known, "values_int64s": of_known, "default_int64": unseen}
+        place = graph.op("LabelEncoder", value, domain="ai.onnx.ml", **lookup)
         return graph.op("Gather", graph.constant(rows), graph.reshape(place, -1), axis=0)
 
 
 def missing_text(levels: Sequence[str]) -> str:
-    """The text that stands for a missing category: none of the levels, ``""`` if it can be.
-
-    Examples
-    --------
-    >>> missing_text(["red", "blue"]), missing_text(["", "blue"])
-    ('', '(missing)')
-    """
+    """The text that stands for a missing category: none of the levels, ``""`` if it can be."""
     text = ""
     while text in levels:
         text = f"({text})" if text else "(missing)"

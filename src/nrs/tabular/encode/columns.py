@@ -35,13 +35,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["number", "boolean", "duration", "date", "category"]
 
-PLURAL: dict[str, str] = {
-    "number": "numbers",
-    "boolean": "booleans",
-    "duration": "durations",
-    "date": "dates",
-    "category": "categories",
-}
+PLURAL = {kind: f"{kind}s" for kind in ("number", "boolean", "duration", "date")}
+PLURAL["category"] = "categories"
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 # Types of Python, pandas and NumPy whose one value says that there is none.
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
@@ -70,20 +65,17 @@ class Column:
         """Boolean mask of the missing cells, shape (n_rows,)."""
         if self.kind == "category":
             return self.values < 0
-        if self.kind == "date":
-            return np.isnat(self.values)
-        if self.values.dtype.kind == "f":
+        if self.values.dtype.kind in "fM":
             return np.isnan(self.values)
         return np.zeros(len(self.values), dtype=bool)
 
 
 class Summary(NamedTuple):
-    """A column in a few words: missing and other cells, its values, how many of a category."""
+    """A column in a few words: missing and other cells, and what is in these."""
 
     missing: int
     seen: int
     values: str
-    n_values: int | None = None
 
 
 def level_text(value: Any) -> str:
@@ -91,11 +83,6 @@ def level_text(value: Any) -> str:
 
     Integral floats lose their point because an integer column with a missing cell turns into
     floats; other floats take the shortest text that reads back as the same value.
-
-    Examples
-    --------
-    >>> [level_text(value) for value in (1, 1.0, "1", 2.5, True, b"Rome", timedelta(hours=1))]
-    ['1', '1', '1', '2.5', 'True', 'Rome', '3600']
     """
     if isinstance(value, str):
         return str(value)
@@ -184,9 +171,7 @@ def read_cells(cells: list[Any], as_category: bool = False) -> Column:
         try:
             values = np.array(cells, dtype=np.float64)
         except OverflowError:
-            raise ValueError(
-                "an integer is beyond float64's range, so it would be infinite: rescale it"
-            ) from None
+            raise ValueError("an integer is beyond float64's range: rescale it") from None
         return Column("boolean" if kinds == {"boolean"} else "number", values)
     if kinds == {"date"}:
         # Only a date that has a time can have a time zone.
@@ -223,10 +208,9 @@ def read_array(values: np.ndarray, as_category: bool = False) -> Column:
 
 def to_category(column: Column) -> Column:
     """The cells of a column of another kind as categories, by the rule of :func:`level_text`."""
-    missing = column.missing()
-    present, values = ~missing, column.values
+    present, values = ~column.missing(), column.values
     if column.kind == "boolean":
-        values = np.where(missing, 0, values).astype(bool)
+        values = np.where(present, values, 0).astype(bool)
     labels, places = np.unique(values[present], return_inverse=True)
     codes = np.full(len(values), -1, dtype=np.int64)
     codes[present] = places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from nrs.tabular.encode.number import Moments, NumberStatistics, moments
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
 
+PARTS = ("month", "weekday", "hour")
 DAY = 86_400
 # Days of 400 years: the calendar repeats itself after them.
 CYCLE = 146_097
@@ -30,14 +31,13 @@ class DateStatistics(NumberStatistics):
 
     def add(self, column: Column) -> Self:
         present = column.values[~column.missing()]
-
-        def alone(values: np.ndarray) -> Moments:
-            # Sums over several columns at once would round in another order.
-            return moments(lambda: iter([(0, values[:, None])]), 1)
-
         if len(present):
             ticks = present.astype(np.int64).astype(np.float64)
-            found = [vars(alone(one)).values() for one in (ticks, *turns(present).values())]
+            # Each alone: sums over several columns at once would round in another order.
+            found = [
+                vars(moments(partial(iter, [(0, cells[:, None])]), 1)).values()
+                for cells in (ticks, *turns(present).values())
+            ]
             together = Moments(*map(np.concatenate, zip(*found, strict=True)))
             self.moments = self.moments.merge(together)
         self.moments.missing += len(column.values) - len(present)
@@ -45,10 +45,8 @@ class DateStatistics(NumberStatistics):
 
     def encoder(self, scale: str, max_levels: int) -> DateEncoder:
         found = self.moments
-        varies = (found.high > found.low).tolist()[1:]
-        parts = [
-            part for part, one in zip(("month", "weekday", "hour"), varies, strict=True) if one
-        ]
+        varies = found.high[1:] > found.low[1:]
+        parts = [part for part, one in zip(PARTS, varies, strict=True) if one]
         missing = bool(found.missing[0] > 0 and found.seen[0] > 0)
         return DateEncoder(float(found.mean[0]), float(found.std[0]), parts, missing)
 

@@ -129,20 +129,17 @@ class TableEncoder(BaseEstimator):
     def fit_statistics(self, statistics: TableStatistics) -> TableEncoder:
         """Fit from what was counted elsewhere, such as in one pass over a table in many files."""
         self._check_parameters()
-        kinds = [kind for kind, _ in statistics.columns]
-        encoders = {
-            index: column.encoder(self.scale, int(self.max_levels))
-            for index, (_, column) in enumerate(statistics.columns)
-        }
+        kinds, levels = [kind for kind, _ in statistics.columns], int(self.max_levels)
+        counted = enumerate(column for _, column in statistics.columns)
+        encoders = {index: column.encoder(self.scale, levels) for index, column in counted}
         return self._adopt(statistics.names, kinds, encoders)
 
     def _check_parameters(self) -> None:
         if self.scale not in ("standard", "none"):
             raise ValueError(f"scale must be 'standard' or 'none'; got {self.scale!r}")
-        if not isinstance(self.max_levels, (int, np.integer)) or self.max_levels < 1:
-            raise ValueError(
-                f"max_levels must be an integer of at least 1; got {self.max_levels!r}"
-            )
+        levels = self.max_levels
+        if not isinstance(levels, (int, np.integer)) or levels < 1:
+            raise ValueError(f"max_levels must be an integer of at least 1; got {levels!r}")
 
     def _adopt(
         self,
@@ -161,21 +158,17 @@ class TableEncoder(BaseEstimator):
         numbers = {i: one for i, one in self.encoders.items() if isinstance(one, NumberEncoder)}
         self.numbers = NumberBlock.of(numbers, self.first)
         self._singly = {i: one for i, one in self.encoders.items() if i not in numbers}
-        columns = self.column_names
+        names = self.column_names
+        self.__dict__.pop("feature_names_in_", None)
         if self.names is not None:
-            self.feature_names_in_ = np.array(columns, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        if scaler is None:
-            features = [
-                (i, columns[i] + end) for i, one in self.encoders.items() for end in one.features
-            ]
-        else:
-            features = [(i, columns[i]) for i in scaler.kept.tolist()]
-        groups, features_out = zip(*features or [(0, "constant")], strict=True)
+            self.feature_names_in_ = np.array(names, dtype=object)
+        features = [(i, names[i] + end) for i, one in self.encoders.items() for end in one.features]
+        if scaler is not None:
+            features = [(i, names[i]) for i in scaler.kept.tolist()]
+        groups, outputs = zip(*features or [(0, "constant")], strict=True)
         self.n_features_out_ = len(groups)
         self.groups_ = np.array(groups, dtype=np.int64)
-        self.feature_names_out_ = np.array(features_out, dtype=object)
+        self.feature_names_out_ = np.array(outputs, dtype=object)
         return self
 
     @property
@@ -312,18 +305,17 @@ class TableEncoder(BaseEstimator):
         >>> TableEncoder.from_state(json.loads(text)).transform([[0.1]])
         array([[-1.]], dtype=float32)
         """
-        if state.get("version") != STATE_VERSION:
+        if (version := state.get("version")) != STATE_VERSION:
             raise ValueError(
-                f"The encoder's state has version {state.get('version')!r}, but this version of "
-                f"nrs reads version {STATE_VERSION}. Update nrs."
+                f"The encoder's state must have version {STATE_VERSION}; got version {version!r}. "
+                "Update nrs."
             )
         kinds: list[Kind] = list(state["kinds"])
         declared = [index for index, kind in enumerate(kinds) if kind == "category"]
         encoder = cls(declared or None, state["scale"], state["max_levels"])
         encoders: dict[int, ColumnEncoder] = {**NumberBlock.encoders(state["numbers"])}
         for entry in state["columns"]:
-            index = entry["index"]
-            encoders[index] = KINDS[kinds[index]](**entry["state"])
+            encoders[entry["index"]] = KINDS[kinds[entry["index"]]](**entry["state"])
         scaler = None if state["sparse"] is None else SparseScaler.from_state(state["sparse"])
         return encoder._adopt(state["names"], kinds, encoders, scaler)
 

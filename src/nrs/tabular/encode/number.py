@@ -68,8 +68,7 @@ class Moments:
 def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Slices of rows whose float64 copy stays in the processor's cache."""
     step = max(1, CHUNK_CELLS // max(1, n_columns))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
 def moments(chunks: Chunks, d: int, on_infinite: OnInfinite | None = None) -> Moments:
@@ -234,16 +233,13 @@ class NumberEncoder(ColumnEncoder):
 
 @dataclass
 class NumberBlock:
-    """Number encoders as arrays of an entry each, to write the features of a table together.
-
-    ``source`` is the column of the table; ``value_at`` and ``missing_at`` are columns of the
-    output, -1 where there is none; ``fill`` is the output for a missing cell.
-    """
+    """Number encoders as arrays of an entry each, to write the features of a table together."""
 
     source: np.ndarray
     center: np.ndarray
     scale: np.ndarray
     fill: np.ndarray
+    # Columns of the output, -1 for none.
     value_at: np.ndarray
     missing_at: np.ndarray
 
@@ -262,13 +258,7 @@ class NumberBlock:
     def write_table(
         self, table: Table, columns: list[int], kinds: list[Kind], out: np.ndarray
     ) -> None:
-        """Write the features of `columns`, the block's source columns, into `out`.
-
-        Raises
-        ------
-        ValueError
-            If a value is infinite, or a column cannot be read as the kind that is asked for.
-        """
+        """Write the features of `columns`, which are the block's source columns, into `out`."""
         whole: Any = table.matrix if table.sparse is None else table.sparse
         if whole is not None and set(kinds) <= {"number", "boolean" if whole.dtype == bool else ""}:
             pick = _index(columns, table.n_columns)
@@ -339,13 +329,7 @@ class NumberBlock:
 
 
 def short(number: float) -> str:
-    """Four digits, or all of a whole number up to a million: prices are not read as powers of ten.
-
-    Examples
-    --------
-    >>> short(0.123456), short(24543.21), short(-999_999.4), short(12_345_678.0)
-    ('0.1235', '24543', '-999999', '1.235e+07')
-    """
+    """Four digits, or all of a whole number up to a million: a price is no power of ten."""
     return f"{number:.0f}" if 1e4 <= abs(number) < 1e6 else f"{number:.4g}"
 
 

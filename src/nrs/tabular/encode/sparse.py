@@ -27,8 +27,7 @@ class SparseScaler:
     @classmethod
     def fit(cls, table: Table, rows: np.ndarray | None, *, scaled: bool) -> SparseScaler:
         matrix: csr_matrix = table.sparse
-        if rows is not None:
-            matrix = matrix[rows]
+        matrix = matrix if rows is None else matrix[rows]
         _refuse_non_finite(matrix, table, rows)
         kept, scale = np.arange(table.n_columns), np.ones(table.n_columns)
         if scaled:
@@ -40,10 +39,7 @@ class SparseScaler:
         return cls(kept.astype(np.int64), scale)
 
     def transform(self, table: Table, source: np.ndarray) -> csr_matrix:
-        """CSR matrix of float32, shape (n_rows, max(1, d_out)), of a sparse or dense table.
-
-        `source` is the position in `table` of each training column.
-        """
+        """CSR matrix of float32, of at least one column; `source` is where each column is now."""
         if table.sparse is not None:
             matrix = table.sparse
         elif table.matrix is not None:

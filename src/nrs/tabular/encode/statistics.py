@@ -25,18 +25,7 @@ def count(column: Column) -> Statistics:
 
 
 class TableStatistics:
-    """What is counted of the columns of a table: a kind and its statistics for each.
-
-    Examples
-    --------
-    >>> from nrs.tabular.encode.table import read_table
-    >>> both = [TableStatistics(["a", "b"], ["number", "category"]) for _ in range(2)]
-    >>> for one, row in zip(both, ([1.0, "x"], [3.0, "y"])):
-    ...     one.add(read_table([row]))
-    >>> both[0].merge(TableStatistics.from_state(both[1].state()))
-    >>> both[0].n_rows, [column.summary().values for _, column in both[0].columns]
-    (2, ['1 … 3', 'x, y'])
-    """
+    """What is counted of the columns of a table: a kind and its statistics for each."""
 
     def __init__(self, names: Sequence[str], kinds: Sequence[Kind]) -> None:
         self.names, self.n_rows = list(names), 0
@@ -46,11 +35,10 @@ class TableStatistics:
         """Count the rows of a table in memory, whose first columns these are."""
         self.n_rows += table.n_rows
         for index, (kind, column) in enumerate(self.columns):
+            cells = table.column(index, kind)
             try:
-                column.add(table.column(index, kind))
+                column.add(cells)
             except ValueError as error:
-                if self.names[index] in str(error):
-                    raise
                 raise ValueError(f"column {self.names[index]!r}: {error}") from error
 
     def merge(self, other: TableStatistics) -> None:

@@ -22,29 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Table:
-    """A table of any origin; made by :func:`read_table`.
-
-    Attributes
-    ----------
-    n_rows, n_columns : int
-    cells : returns the column of an index as the library of the table has it.
-    matrix : the user's own array where it is numeric or boolean, never a copy; else None.
-    sparse : scipy CSR matrix or None.
-    names : None for arrays, and for frames whose column labels are not all strings.
-    declared : columns that are categories whatever their dtype.
-
-    Examples
-    --------
-    >>> table = read_table([[1, "red"], [2, "blue"]])
-    >>> table.shape, table.column(1).levels
-    ((2, 2), ('blue', 'red'))
-    """
+    """A table of any origin; made by :func:`read_table`."""
 
     shape: tuple[int, int]
+    # Returns the column of an index, as the library of the table has it.
     cells: Callable[[int], Any]
+    # The user's own array where it is numeric or boolean; never a copy.
     matrix: np.ndarray | None = None
     sparse: csr_matrix | None = None
+    # None for arrays, and for frames whose column labels are not all strings.
     names: list[str] | None = None
+    # Columns that are categories whatever their dtype.
     declared: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
@@ -64,12 +52,8 @@ class Table:
     def column(self, index: int, kind: Kind | None = None) -> Column:
         """Read one column, in its own kind or converted to `kind`.
 
-        Raises
-        ------
-        ValueError
-            If a number is infinite, a cell is complex or the cells cannot be read as `kind`.
-        TypeError
-            If a cell is no value at all (a dict, a list, ...).
+        ValueError if a number is infinite, a cell is complex or the cells cannot be read as `kind`;
+        TypeError if a cell is no value at all (a dict, a list, ...).
         """
         as_category = kind == "category" or index in self.declared
         try:
@@ -203,9 +187,8 @@ def _read_rows(X: Any) -> Table:
         try:
             array = np.asarray(X)
         except ValueError as error:
-            raise ValueError(
-                f"the rows must all have the same number of cells, but NumPy says: {error}"
-            ) from error
+            message = f"rows must all have the same number of cells; NumPy says: {error}"
+            raise ValueError(message) from error
     if array.dtype.kind in "US" and not isinstance(X, np.ndarray):
         # NumPy has turned the numbers beside the strings into strings.
         array = np.array(X, dtype=object)
@@ -233,19 +216,7 @@ def _read_rows(X: Any) -> Table:
 def categorical_columns(
     features: Sequence[Any] | np.ndarray | str | None, table: Table
 ) -> frozenset[int]:
-    """Indices of the columns that `features` declares; see :func:`read_table`.
-
-    Raises
-    ------
-    ValueError
-        If a name, an index or the length of a mask does not match the table.
-
-    Examples
-    --------
-    >>> table = read_table(np.eye(3), feature_names=["a", "b", "c"])
-    >>> [sorted(categorical_columns(f, table)) for f in (["c"], [0, -1], [True, False, True])]
-    [[2], [0, 2], [0, 2]]
-    """
+    """Indices of the columns that `features` declares; see :func:`read_table`."""
     if features is None or (isinstance(features, str) and features == "from_dtype"):
         return frozenset()
     if isinstance(features, str) or np.ndim(features) != 1:
@@ -287,26 +258,11 @@ def categorical_columns(
 def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:
     """Read a table for an estimator, with scikit-learn's rules about columns and their names.
 
-    Parameters
-    ----------
-    estimator : has `categorical_features`; `n_features_in_` and the names are set or checked.
-    reset : True to learn the columns, False to check them.
-
-    Raises
-    ------
-    ValueError
-        If the columns differ in number or name from those learned.
+    Its number and names of columns are learned if `reset`; else a ValueError says how X differs.
     """
     table = read_table(X, categorical_features=estimator.categorical_features)
     if _is(X, "pyarrow", "RecordBatch"):
         # scikit-learn finds the names of a table, not those of a batch.
         X = sys.modules["pyarrow"].Table.from_batches([X])
     validate_data(estimator, X=X, skip_check_array=True, reset=reset)
-    if reset:
-        estimator.n_features_in_ = table.n_columns
-    elif table.n_columns != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {table.n_columns} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input"
-        )
     return table
