@@ -84,7 +84,7 @@ def tune_table(
     begin = time.perf_counter()
     model = _estimator(table, seed, {"preset": preset})
     found = tune(model, table.features, table.truth, **search)
-    best = cast(TableModel, found.best_estimator_)
+    best = cast("TableModel", found.best_estimator_)
     scored = score_oob(best, table.truth, table.targets)
     tried = {"trials": len(found.trials_), "params": found.best_params_}
     return _fitted(best, table, scored, begin, **tried), found

@@ -197,11 +197,14 @@ class TableEncoder(BaseEstimator):
 
         Parameters
         ----------
-        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads.
+        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads
+            Columns are found by name where this table and the training table both have names,
+            else by position.
 
         Returns
         -------
-        ndarray of float32, shape (n_rows, n_features_out_); CSR if :attr:`is_sparse_`.
+        ndarray of float32, shape (n_rows, n_features_out_)
+            A CSR matrix if the encoder was fitted on a sparse matrix.
 
         Raises
         ------
