@@ -22,12 +22,13 @@ MAX_LEVELS = 1_000_000
 MAX_SHOWN = 20
 
 
+@dataclass
 class CategoryStatistics:
     """Rows of each text of a category column, and rows without one."""
 
-    def __init__(self, kind: Kind = "category") -> None:
-        self.counts: Counter[str] = Counter()
-        self.missing = 0
+    kind: Kind = "category"
+    counts: Counter[str] = field(default_factory=Counter)
+    missing: int = 0
 
     def add(self, column: Column) -> Self:
         missing, *rows = np.bincount(column.values + 1, minlength=len(column.levels) + 1).tolist()
@@ -80,10 +81,6 @@ class CategoryEncoder(ColumnEncoder):
     counts: list[int] = field(default_factory=list)
     frequency_mean: float = 0.0
     frequency_std: float = 0.0
-
-    @classmethod
-    def fit(cls, column: Column, scale: str, max_levels: int) -> CategoryEncoder:
-        return CategoryStatistics().add(column).encoder(scale, max_levels)
 
     @classmethod
     def of_counts(

@@ -38,11 +38,6 @@ class ColumnEncoder:
     and whose features are 0 where nothing is known.
     """
 
-    @classmethod
-    def fit(cls, column: Column, scale: str, max_levels: int) -> Self:
-        """Learn from a column in memory; the parameters are those of the table's encoder."""
-        raise NotImplementedError
-
     @cached_property
     def features(self) -> list[str]:
         """The end of each feature's name, after the name of the column."""

@@ -24,10 +24,11 @@ CYCLE = 146_097
 EARLIEST = 1000 * CYCLE
 
 
+@dataclass
 class DateStatistics(NumberStatistics):
     """Moments of times in microseconds, and of their angles in year, week and day."""
 
-    width = 4
+    moments: Moments = field(default_factory=lambda: Moments.none(4))
 
     def add(self, column: Column) -> Self:
         present = column.values[~column.missing()]
@@ -70,10 +71,6 @@ class DateEncoder(ColumnEncoder):
     scale: float = 0.0
     parts: list[str] = field(default_factory=list)
     missing: bool = False
-
-    @classmethod
-    def fit(cls, column: Column, scale: str, max_levels: int) -> DateEncoder:
-        return DateStatistics(column.kind).add(column).encoder(scale, max_levels)
 
     @cached_property
     def features(self) -> list[str]:

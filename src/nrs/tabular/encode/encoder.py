@@ -17,7 +17,7 @@ from nrs.tabular.encode.columns import Column, Kind
 from nrs.tabular.encode.date import DateEncoder
 from nrs.tabular.encode.number import NumberBlock, NumberEncoder
 from nrs.tabular.encode.sparse import SparseScaler
-from nrs.tabular.encode.statistics import TableStatistics
+from nrs.tabular.encode.statistics import STATISTICS, TableStatistics
 from nrs.tabular.encode.table import Table, categorical_columns, read_table
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ KINDS: dict[Kind, type[ColumnEncoder]] = {
     "category": CategoryEncoder,
 }
 STATE_VERSION = 1
+# Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
+FRAME_COLUMNS = 16
 
 
 @dataclass(eq=False, repr=False)
@@ -103,7 +105,9 @@ class TableEncoder(BaseEstimator):
         """
         self._check_parameters()
         table = X if isinstance(X, Table) else read_table(X)
-        declared = table.declared | categorical_columns(self.categorical_features, table)
+        declared = table.declared
+        if self.categorical_features is not None:
+            declared |= categorical_columns(self.categorical_features, table)
         if rows is not None:
             rows = np.asarray(rows)
             rows = np.flatnonzero(rows) if rows.dtype == bool else rows
@@ -123,7 +127,8 @@ class TableEncoder(BaseEstimator):
             if index not in encoders:
                 column = _read(table, index, "category" if index in declared else None, rows)
                 kinds[index] = column.kind
-                encoders[index] = KINDS[column.kind].fit(column, self.scale, int(self.max_levels))
+                counted = STATISTICS[column.kind](column.kind).add(column)
+                encoders[index] = counted.encoder(self.scale, int(self.max_levels))
         return self._adopt(table.names, kinds, encoders)
 
     def fit_statistics(self, statistics: TableStatistics) -> TableEncoder:
@@ -218,14 +223,25 @@ class TableEncoder(BaseEstimator):
         if self._sparse is not None:
             return self._sparse.transform(table, source)
         out = np.zeros((table.n_rows, self.n_features_out_), dtype=np.float32)
-        numbers = self.numbers.source
-        kinds = [self.kinds_[index] for index in numbers.tolist()]
-        self.numbers.write_table(table, source[numbers].tolist(), kinds, out)
+        self._write_numbers(table, source, out)
         for index, encoder in self._singly.items():
             first = self.first[index]
             column = _read(table, int(source[index]), self.kinds_[index])
             encoder.write(column, out[:, first : first + len(encoder.features)])
         return out
+
+    def _write_numbers(self, table: Table, source: np.ndarray, out: np.ndarray) -> None:
+        kinds = [self.kinds_[index] for index in self.numbers.source.tolist()]
+        columns = source[self.numbers.source].tolist()
+        whole = table.matrix if table.sparse is None else table.sparse
+        if whole is not None and set(kinds) <= {"number", "boolean" if whole.dtype == bool else ""}:
+            self.numbers.write_matrix(table, columns, out)
+            return
+        for first in range(0, len(columns), FRAME_COLUMNS):
+            group = slice(first, first + FRAME_COLUMNS)
+            pairs = zip(columns[group], kinds[group], strict=True)
+            cells = [_read(table, index, kind).values for index, kind in pairs]
+            self.numbers.write_columns(group, cells, out)
 
     def to_onnx(self, graph: Graph, inputs: Sequence[str]) -> str:
         """Add :meth:`transform` to a graph; returns the name of the (rows, n_features_out_) value.
@@ -319,7 +335,10 @@ class TableEncoder(BaseEstimator):
         encoders: dict[int, ColumnEncoder] = {**NumberBlock.encoders(state["numbers"])}
         for entry in state["columns"]:
             encoders[entry["index"]] = KINDS[kinds[entry["index"]]](**entry["state"])
-        scaler = None if state["sparse"] is None else SparseScaler.from_state(state["sparse"])
+        scaler = None
+        if state["sparse"] is not None:
+            kept = np.array(state["sparse"]["kept"], dtype=np.int64)
+            scaler = SparseScaler(kept, np.array(state["sparse"]["scale"]))
         return encoder._adopt(state["names"], kinds, encoders, scaler)
 
 

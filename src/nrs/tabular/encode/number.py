@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 # values is still a float32: a wild cell at prediction must not end as NaN inside a network.
 LIMIT = 1e18
 CHUNK_CELLS = 2**16
-# Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
-FRAME_COLUMNS = 16
 
 Chunks = Callable[[], Iterator[tuple[int, np.ndarray]]]
 OnInfinite = Callable[[int, int], None]
@@ -118,14 +116,12 @@ def moments(chunks: Chunks, d: int, on_infinite: OnInfinite | None = None) -> Mo
     return Moments(missing, seen, mean, np.where(half > 0, std, 0.0), low, high)
 
 
+@dataclass
 class NumberStatistics:
     """Moments of a column whose cells are finite or missing."""
 
-    width = 1
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.moments = Moments.none(self.width)
+    kind: Kind
+    moments: Moments = field(default_factory=lambda: Moments.none(1))
 
     def add(self, column: Column) -> Self:
         values = column.values[:, None]
@@ -165,11 +161,6 @@ class NumberEncoder(ColumnEncoder):
     fill: float = 0.0
     shown: bool = False
     missing: bool = False
-
-    @classmethod
-    def fit(cls, column: Column, scale: str, max_levels: int) -> NumberEncoder:
-        counted = NumberStatistics(column.kind).add(column)
-        return cls.of_moments(column.kind, counted.moments, scale)[0]
 
     @classmethod
     def fit_matrix(
@@ -255,26 +246,21 @@ class NumberBlock:
         center, scale, fill = np.array(learned).reshape(-1, 3).T.copy()
         return cls(source, center, scale, fill, value_at, missing_at)
 
-    def write_table(
-        self, table: Table, columns: list[int], kinds: list[Kind], out: np.ndarray
-    ) -> None:
-        """Write the features of `columns`, which are the block's source columns, into `out`."""
+    def write_matrix(self, table: Table, columns: list[int], out: np.ndarray) -> None:
+        """Write the features of `columns` of a table that is a matrix, sparse or not."""
         whole: Any = table.matrix if table.sparse is None else table.sparse
-        if whole is not None and set(kinds) <= {"number", "boolean" if whole.dtype == bool else ""}:
-            pick = _index(columns, table.n_columns)
-            for rows in row_chunks(table.n_rows, len(columns)):
-                chunk = (whole[rows] if table.sparse is None else whole[rows].toarray())[:, pick]
-                if not self.write(chunk, out[rows]) and np.isinf(chunk).any():
-                    row, place = np.argwhere(np.isinf(chunk))[0]
-                    raise table.infinite_value(rows.start + row, columns[place], chunk[row, place])
-            return
-        for first in range(0, len(columns), FRAME_COLUMNS):
-            group = slice(first, first + FRAME_COLUMNS)
-            block = NumberBlock(*(array[group] for array in vars(self).values()))
-            pairs = zip(columns[group], kinds[group], strict=True)
-            cells = [table.column(index, kind).values for index, kind in pairs]
-            for rows in row_chunks(table.n_rows, len(cells)):
-                block.write(np.column_stack([values[rows] for values in cells]), out[rows])
+        pick = _index(columns, table.n_columns)
+        for rows in row_chunks(table.n_rows, len(columns)):
+            chunk = (whole[rows] if table.sparse is None else whole[rows].toarray())[:, pick]
+            if not self.write(chunk, out[rows]) and np.isinf(chunk).any():
+                row, place = np.argwhere(np.isinf(chunk))[0]
+                raise table.infinite_value(rows.start + row, columns[place], chunk[row, place])
+
+    def write_columns(self, group: slice, columns: list[np.ndarray], out: np.ndarray) -> None:
+        """Write the features of `columns`, which are a group of the block's."""
+        block = NumberBlock(*(array[group] for array in vars(self).values()))
+        for rows in row_chunks(len(out), len(columns)):
+            block.write(np.column_stack([values[rows] for values in columns]), out[rows])
 
     def write(self, chunk: np.ndarray, out: np.ndarray) -> bool:
         """Write the features of a chunk of rows; returns whether all its cells are finite."""
@@ -321,7 +307,7 @@ class NumberBlock:
     @staticmethod
     def encoders(state: Mapping[str, list[Any]]) -> dict[int, NumberEncoder]:
         """The encoder of each source column of the block that had this :meth:`state`."""
-        columns = zip(*(state[field.name] for field in fields(NumberBlock)), strict=True)
+        columns = zip(*(state[one.name] for one in fields(NumberBlock)), strict=True)
         return {
             source: NumberEncoder(center, scale, fill, value_at >= 0, missing_at >= 0)
             for source, center, scale, fill, value_at, missing_at in columns

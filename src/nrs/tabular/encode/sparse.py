@@ -68,10 +68,6 @@ class SparseScaler:
     def state(self) -> dict[str, list[Any]]:
         return {"kept": self.kept.tolist(), "scale": self.scale.tolist()}
 
-    @classmethod
-    def from_state(cls, state: dict[str, list[Any]]) -> SparseScaler:
-        return cls(np.array(state["kept"], dtype=np.int64), np.array(state["scale"]))
-
 
 def _refuse_non_finite(matrix: csr_matrix, table: Table, rows: np.ndarray | None = None) -> None:
     bad = ~np.isfinite(matrix.data)
