@@ -119,8 +119,10 @@ def tune(
 
     Raises
     ------
-    ImportError : without optuna; the extra ``tune`` installs it.
-    ValueError : bad input, an estimator whose fit has no score, or a storage of another search.
+    ImportError
+        Without optuna; the extra ``tune`` installs it.
+    ValueError
+        Bad input, an estimator whose fit has no score, or a storage of another search.
 
     Examples
     --------
