@@ -1,14 +1,11 @@
 """Rows in files: one pass counts what a fit in memory learns, and a fit is like one in memory."""
 
-import itertools
 import logging
 
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyarrow import parquet
 
 import nrs
@@ -17,8 +14,6 @@ from nrs.datasets.table_file_errors import TableFileError
 from nrs.tabular.encode import category
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.number import moments
-from nrs.tabular.encode.statistics import TableStatistics
-from nrs.tabular.encode.table import read_table
 from nrs.tabular.rows import stream
 from nrs.tabular.rows.table import TableSource
 from tests.tabular.mixed import mixed_table
@@ -87,53 +82,6 @@ def test_what_processes_count_is_what_one_counts(mixed, n):
     assert _close(*(encoder.to_state() for encoder in encoders))
     rows = whole.select(table.columns)
     np.testing.assert_allclose(*(encoder.transform(rows) for encoder in encoders), atol=1e-6)
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    rows=st.lists(
-        st.tuples(
-            st.none() | st.floats(-1e300, 1e300) | st.sampled_from([0.0, 1.0, 1e-300]),
-            st.none() | st.sampled_from(["a", "b", "ü"]),
-            st.integers(-3, 3),
-        ),
-        min_size=1,
-        max_size=60,
-    ),
-    cuts=st.lists(st.integers(0, 60), max_size=4),
-)
-def test_however_rows_are_cut_the_merged_statistics_are_the_same(rows, cuts):
-    def counted(start, stop):
-        statistics = TableStatistics(["x", "c", "y"], ["number", "category", "number"])
-        if stop > start:
-            statistics.add(
-                read_table(
-                    pyarrow.table(
-                        [list(column) for column in zip(*rows[start:stop], strict=True)],
-                        schema=pyarrow.schema([("x", "float64"), ("c", "string"), ("y", "int64")]),
-                    )
-                )
-            )
-        return statistics
-
-    one = counted(0, len(rows))
-    edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
-    merged = counted(0, 0)
-    for start, stop in itertools.pairwise(edges):
-        merged.merge(TableStatistics.from_state(counted(start, stop).state()))
-    assert merged.n_rows == one.n_rows
-    assert merged.columns[1][1].counts == one.columns[1][1].counts
-    assert merged.columns[1][1].missing == one.columns[1][1].missing
-    found, known = merged.columns[0][1].moments, one.columns[0][1].moments
-    assert found.seen.tolist() == known.seen.tolist()
-    for name in ("mean", "std", "low", "high"):
-        close = {"rtol": 1e-9, "atol": 1e-9 * _size(rows)}
-        assert np.allclose(getattr(found, name), getattr(known, name), **close)
-    assert (found.std == 0).tolist() == (known.std == 0).tolist()
-
-
-def _size(rows):
-    return max([abs(row[0]) for row in rows if row[0] is not None], default=0.0)
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e9, 1e300])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from nrs.tabular.encode.columns import level_text
 from nrs.tabular.encode.table import categorical_columns, read_table
 
 NAN = float("nan")
@@ -385,15 +384,6 @@ def test_categorical_features_that_do_not_match(features, message):
 def test_categorical_features_of_a_sparse_matrix_are_refused():
     with pytest.raises(ValueError, match="sparse matrix"):
         read_table(sparse.eye(3, format="csr"), categorical_features=[0])
-
-
-def test_one_category_has_one_text_in_every_dtype():
-    assert {level_text(value) for value in (7, 7.0, np.int8(7), np.float32(7), "7")} == {"7"}
-    assert level_text(np.float32(0.1)) == level_text(0.1) == "0.1"
-    assert level_text(-0.0) == "0"
-    hour = dt.timedelta(hours=1)
-    assert level_text(hour) == level_text(hour.total_seconds()) == "3600"
-    assert level_text(np.int64(2**62 + 1)) == str(2**62 + 1)
 
 
 def test_identifiers_beyond_float64_stay_apart():

@@ -1,0 +1,52 @@
+"""One column of any library: its texts, its missing cells, its kinds."""
+
+import datetime as dt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nrs.tabular.encode.columns import Column, convert, factor, level_text, read_cells, to_category
+
+
+def test_one_category_has_one_text_in_every_dtype():
+    assert {level_text(value) for value in (7, 7.0, np.int8(7), np.float32(7), "7")} == {"7"}
+    assert level_text(np.float32(0.1)) == level_text(0.1) == "0.1"
+    assert level_text(-0.0) == "0"
+    hour = dt.timedelta(hours=1)
+    assert level_text(hour) == level_text(hour.total_seconds()) == "3600"
+    assert level_text(np.int64(2**62 + 1)) == str(2**62 + 1)
+
+
+@given(st.lists(st.none() | st.sampled_from(["b", "a", "ü", ""]), min_size=1, max_size=30))
+def test_codes_and_levels_give_the_cells_back(cells):
+    column = read_cells(cells, as_category=True)
+    if column.kind == "category":
+        assert list(column.levels) == sorted(column.levels)
+        texts = [*column.levels, None]
+        assert [texts[code] for code in column.values] == cells
+    assert column.missing().tolist() == [cell is None for cell in cells]
+
+
+@given(st.lists(st.integers(-1, 3), max_size=20))
+def test_labels_that_are_equal_become_one_level(codes):
+    column = factor(np.array(codes, dtype=np.int64), ["b", "a", "b", None])
+    assert column.levels == ("a", "b")
+    known = {-1: -1, 0: 1, 1: 0, 2: 1, 3: -1}
+    assert column.values.tolist() == [known[code] for code in codes]
+
+
+@given(st.lists(st.floats(-1e9, 1e9) | st.just(float("nan")), min_size=1, max_size=20))
+def test_numbers_survive_the_way_to_texts_and_back(values):
+    numbers = Column("number", np.array(values))
+    again = convert(to_category(numbers), "number", "column 'x'")
+    np.testing.assert_array_equal(again.values, numbers.values)
+
+
+def test_cells_of_another_kind_are_refused_with_their_row():
+    texts = read_cells(["1.5", None, "many"])
+    with pytest.raises(ValueError, match=r"column 'x'.*numbers.*row 2: 'many'"):
+        convert(texts, "number", "column 'x'")
+    nothing = read_cells([None, None])
+    assert convert(nothing, "date", "column 'x'").missing().all()
