@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nrs.core.dropout import PooledDropout
+from nrs.core.dropout import PooledDropout, drawing_from
 
 
 @given(st.floats(0.05, 0.9), st.integers(2, 300), st.integers(2, 40), st.booleans())
@@ -52,3 +52,35 @@ def test_gradients_pass_where_units_were_kept():
     dropped = PooledDropout(0.5)(x)
     dropped.sum().backward()
     assert torch.equal(x.grad, dropped.detach())
+
+
+def test_a_generator_of_its_own_gives_the_masks_of_the_global_one():
+    network = torch.nn.Sequential(PooledDropout(0.3), PooledDropout(0.5))
+    x = torch.ones(50, 50)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        expected = [network(x) for _ in range(3)]
+    before = torch.get_rng_state()
+    with drawing_from(network, torch.Generator().manual_seed(1)):
+        found = [network(x) for _ in range(3)]
+        # A copy does not share the generator.
+        assert copy.deepcopy(network)[0].generator is None
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(torch.stack(found), torch.stack(expected))
+    assert network[0].generator is None
+
+
+def test_masks_do_not_depend_on_torchs_default_dtype_and_device():
+    def mask():
+        with drawing_from(layer := PooledDropout(0.3), torch.Generator().manual_seed(0)):
+            return layer(x)
+
+    x = torch.ones(9, 9)
+    expected = mask()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(mask(), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.device("meta"):
+        assert torch.equal(mask(), expected)

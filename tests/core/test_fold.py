@@ -92,5 +92,5 @@ def test_the_normalisation_of_several_gpus_is_folded_and_another_refused():
     assert isinstance(apart.norm, nn.SyncBatchNorm)
     assert_close(fold(apart)(x), expected)
     layer.norm = nn.LayerNorm(12)
-    with pytest.raises(ValueError, match="however: the layer has a LayerNorm"):
+    with pytest.raises(ValueError, match="folded; the layer has a LayerNorm"):
         fold(layer)

@@ -53,5 +53,5 @@ def test_mean_number_of_distinct_features(d):
 
 
 def test_unknown_layout():
-    with pytest.raises(ValueError, match="layout='rows'"):
+    with pytest.raises(ValueError, match=r"layout must be .* got 'rows'"):
         draw_index(4, 1, 3, layout="rows")

@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nrs.core.layer import NRS
+from nrs.core.permutations import IndexModule
 from nrs.core.subspace_map import check_input
 
 
-class FullyConnectedExpansion(nn.Module):
+class FullyConnectedExpansion(IndexModule):
     """NRS with its permutations written as a fully connected layer, d → M·d without bias.
 
     A permutation is a linear map whose matrix has a single 1 a row. The paper asks what each of
@@ -61,7 +62,7 @@ class FullyConnectedExpansion(nn.Module):
         self.expansion = nn.Parameter(weight, requires_grad=not frozen)
         # The convolution now reads the expanded cells in their own order.
         order = torch.arange(cells, device=device).view(self.out_features // n_per, -1)
-        self.register_buffer("order", order, persistent=False)
+        self.put_index("order", order, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -70,7 +71,8 @@ class FullyConnectedExpansion(nn.Module):
         if self.expansion.is_meta:
             return
         order = self.get_buffer("order")
-        order.copy_(torch.arange(order.numel(), device=order.device).view_as(order))
+        cells = torch.arange(order.numel(), device=order.device)
+        self.put_index("order", cells.view_as(order))
         with torch.no_grad():
             if self.sparse_init:
                 rows = F.one_hot(self.aggregation.index, self.in_features)
@@ -88,7 +90,7 @@ class FullyConnectedExpansion(nn.Module):
         layer = self.aggregation
         cells = F.linear(x.reshape(-1, self.in_features), self.expansion)
         layer.check_statistics(x, cells.shape[0])
-        order = self.get_buffer("order")
+        order = self.read_index("order")
         h = layer.stage(cells, order, layer.weight, layer.bias, layer.norm)
         return h.view(*x.shape[:-1], self.out_features)
 

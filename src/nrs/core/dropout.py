@@ -7,20 +7,28 @@ batches share part of a mask only if their slices overlap, shifted against each 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
-LEAST_POOL = 1 << 18
+MIN_POOL = 1 << 18
 
 
 class PooledDropout(nn.Module):
     """Drop a share `p` of the units in training and scale up the rest, as ``nn.Dropout`` does.
 
-    The pool is a function of its size alone and the place a draw of torch's global generator, so
-    that a run that restores the generator's state goes on with the same masks. A part of a larger
-    layer (see `part`) drops what the whole would drop there.
+    The pool depends on its size alone, and the place is drawn from `generator`, so that a run that
+    restores the generator's state continues with the same masks. A part of a larger layer (see
+    `part`) drops what the whole would drop there.
 
     **Shape** any; the output has the memory layout of the input.
+
+    Attributes
+    ----------
+    generator : torch.Generator or None
+        On the CPU, see :func:`drawing_from`; None is torch's global generator.
 
     Examples
     --------
@@ -35,6 +43,7 @@ class PooledDropout(nn.Module):
         self.p = p
         # First unit, units and units of the whole layer, as shares of the input's first dimension.
         self.part = (0, 1, 1)
+        self.generator: torch.Generator | None = None
         self._pools: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -44,7 +53,9 @@ class PooledDropout(nn.Module):
         count = x.numel()
         unit = count // own
         pool = self._pool(unit * whole, x)
-        start = int(torch.randint(len(pool) - unit * whole + 1, ())) + unit * first
+        places = len(pool) - unit * whole + 1
+        place = torch.randint(places, (), generator=self.generator, device="cpu")
+        start = int(place) + unit * first
         mask = pool[start : start + count]
         if x.dim() == 2 and not x.is_contiguous() and x.t().is_contiguous():
             return x * mask.view(x.shape[1], x.shape[0]).t()
@@ -52,16 +63,41 @@ class PooledDropout(nn.Module):
 
     def _pool(self, count: int, x: Tensor) -> Tensor:
         # A power of two of at least twice the slice: the same for every run and batch size.
-        size = max(LEAST_POOL, 1 << (2 * count - 1).bit_length())
+        size = max(MIN_POOL, 1 << (2 * count - 1).bit_length())
         key = (size, x.dtype, x.device)
         if key not in self._pools:
             generator = torch.Generator().manual_seed(size)
-            kept = torch.rand(size, generator=generator) >= self.p
-            self._pools[key] = (kept / (1 - self.p)).to(x.device, x.dtype)
+            # The same pool whatever torch's default dtype and device are.
+            drawn = torch.rand(size, generator=generator, dtype=torch.float32, device="cpu")
+            kept = (drawn >= self.p).float() / (1 - self.p)
+            self._pools[key] = kept.to(x.device, x.dtype)
         return self._pools[key]
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_pools": {}}
+        return self.__dict__ | {"_pools": {}, "generator": None}
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+@contextmanager
+def drawing_from(module: nn.Module, generator: torch.Generator) -> Iterator[None]:
+    """Within the block every `PooledDropout` of a module draws from `generator`.
+
+    Examples
+    --------
+    >>> layer, x = PooledDropout(0.25), torch.ones(100, 100)
+    >>> with drawing_from(layer, torch.Generator().manual_seed(0)):
+    ...     first = layer(x)
+    >>> with drawing_from(layer, torch.Generator().manual_seed(0)):
+    ...     bool((layer(x) == first).all())
+    True
+    """
+    layers = [layer for layer in module.modules() if isinstance(layer, PooledDropout)]
+    for layer in layers:
+        layer.generator = generator
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.generator = None

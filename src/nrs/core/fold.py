@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import fuse_linear_bn_eval
 
 from nrs.core import choose as rules
+from nrs.core.permutations import IndexModule
 from nrs.core.subspace_map import check_dtype, check_input, dense_weight, map_rows
 
 
@@ -26,8 +27,8 @@ def folded_stage(
         # SyncBatchNorm too, which several GPUs have in its place.
         if not isinstance(norm, _BatchNorm):
             raise ValueError(
-                "a batch normalisation can be folded, however: the layer has a "
-                f"{type(norm).__name__}; use the layer itself"
+                "only batch normalisation can be folded; the layer has a "
+                f"{type(norm).__name__}. Use the layer itself."
             )
         if norm.running_mean is None or norm.running_var is None:
             raise ValueError(
@@ -44,7 +45,7 @@ def folded_stage(
     return kernel, shift
 
 
-class FoldedNRS(nn.Module):
+class FoldedNRS(IndexModule):
     """The NRS layer for inference: one linear map (two at depth 2), then the activation.
 
     Made by :meth:`nrs.NRS.fold`. It has no parameters, only buffers, and gives the numbers of the
@@ -75,7 +76,7 @@ class FoldedNRS(nn.Module):
             windows = index.shape[0] // kernels.shape[0]
             kernels = kernels.expand(-1, windows, -1, -1).flatten(0, 1).contiguous()
             shift = bias.view(-1, 1, n_per).expand(-1, windows, -1).reshape(-1)
-            self.register_buffer(f"index{number}", index.clone())
+            self.put_index(f"index{number}", index.clone())
             self.register_buffer(f"weight{number}", kernels)
             self.register_buffer(f"bias{number}", shift.clone())
             matrix = None
@@ -110,7 +111,7 @@ class FoldedNRS(nn.Module):
             )
         if formulation == "dense" and matrix is not None:
             return F.linear(h, matrix, bias)
-        index = getattr(self, f"index{number}")
+        index = self.read_index(f"index{number}")
         return map_rows(h, index, weight, bias, formulation)
 
     def extra_repr(self) -> str:

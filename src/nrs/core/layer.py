@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from nrs.core.fold import FoldedNRS, folded_stage
 from nrs.core.norm import bias_cancels, normalise
-from nrs.core.permutations import LAYOUTS, draw_index
+from nrs.core.permutations import LAYOUTS, IndexModule, draw_index
 from nrs.core.subspace_map import check_dtype, check_formulation, check_input, map_rows
 
 ACTIVATIONS = {"relu": torch.relu, "sigmoid": torch.sigmoid}
 
 
-class NRS(nn.Module):
+class NRS(IndexModule):
     """An ensemble of one-level oblique trees, each on its own random subset of the features.
 
     Expansion: M = n_mul·n_h² random permutations of the d input features fill C = n_mul·d
@@ -50,7 +50,8 @@ class NRS(nn.Module):
     index : (C·n_h·n_h,) int64, a persistent buffer: the features in the order in which the
         convolution reads them. ``x[:, index].view(B, C, n_h, n_h)`` followed by
         ``Conv2d(C, C, n_h, groups=C // n_per)`` with `weight` and `bias` is the layer before its
-        normalisation.
+        normalisation. Averages of buffers leave it as it is, see
+        :class:`nrs.core.permutations.IndexModule`.
     weight, bias : shapes of that ``Conv2d``; `weight2`, `bias2` of the second one of depth 2.
     out_features : C.
 
@@ -102,23 +103,20 @@ class NRS(nn.Module):
         out_features = n_mul * in_features
         if out_features % n_per:
             raise ValueError(
-                f"n_per must divide the number of channels n_mul * in_features = {out_features}, "
-                f"however: n_per={n_per}; the nearest divisors are "
-                f"{_nearest_divisors(out_features, n_per)}"
+                f"n_per must divide n_mul × in_features = {out_features}; got {n_per}. "
+                f"Nearest divisors: {_nearest_divisors(out_features, n_per)}."
             )
         if layout not in LAYOUTS:
-            raise ValueError(f"layout must be one of {LAYOUTS}, however: layout={layout!r}")
+            raise ValueError(f"layout must be one of {LAYOUTS}; got {layout!r}")
         if depth not in (1, 2):
-            raise ValueError(f"depth must be 1 or 2, however: depth={depth!r}")
+            raise ValueError(f"depth must be 1 or 2; got {depth!r}")
         if depth == 2 and n_h != 5:
             raise ValueError(
-                "depth=2 needs n_h=5 (two 3×3 convolutions reduce 5×5 cells to one), however: "
-                f"n_h={n_h}"
+                f"depth=2 needs n_h=5 (two 3×3 convolutions reduce 5×5 cells to one); got n_h={n_h}"
             )
         if activation is not None and activation not in ACTIVATIONS:
             raise ValueError(
-                f"activation must be None or one of {tuple(ACTIVATIONS)}, however: "
-                f"activation={activation!r}"
+                f"activation must be None or one of {tuple(ACTIVATIONS)}; got {activation!r}"
             )
         check_formulation(formulation)
         self.in_features = in_features
@@ -132,6 +130,7 @@ class NRS(nn.Module):
         where = {"device": device, "dtype": dtype}
         shape = (out_features, n_per, kernel, kernel)
         cells = torch.empty(out_features * n_h * n_h, dtype=torch.int64, device=device)
+        # Drawn below.
         self.register_buffer("index", cells)
         for stage in range(1, depth + 1):
             suffix = "" if stage == 1 else "2"
@@ -153,7 +152,7 @@ class NRS(nn.Module):
         drawn = draw_index(
             self.in_features, self.n_mul, self.n_h, layout=self.layout, generator=generator
         )
-        self.index.copy_(drawn)
+        self.put_index("index", drawn.to(self.index.device))
         for weight, bias, norm in self._stages():
             # The initialisation of torch.nn.Conv2d.
             bound = 1 / math.sqrt(weight[0].numel())
@@ -186,7 +185,7 @@ class NRS(nn.Module):
         rows = x.reshape(-1, self.in_features)
         self.check_statistics(x, rows.shape[0])
         if self.depth == 1:
-            index = self.index.view(self._groups(), -1)
+            index = self.read_index().view(self._groups(), -1)
             h = self.stage(rows, index, self.weight, self.bias, self.norm)
         else:
             h = self._two_stages(rows)
@@ -194,7 +193,7 @@ class NRS(nn.Module):
 
     def subspaces(self) -> Tensor:
         """Tell which features each group reads: (C / n_per, n_per·n_h²) int64."""
-        return self.index.view(self._groups(), -1).clone()
+        return self.read_index().view(self._groups(), -1).clone()
 
     def fold(self) -> FoldedNRS:
         """Return an inference-only module with the normalisation folded into the map."""
@@ -231,13 +230,27 @@ class NRS(nn.Module):
     def _groups(self) -> int:
         return self.out_features // self.n_per
 
+    def check_index(self, name: str, index: Tensor) -> None:
+        """Refuse an index that does not read every feature equally often."""
+        times = self.n_mul * self.n_h**2
+        fits = bool(((index >= 0) & (index < self.in_features)).all()) and bool(
+            (torch.bincount(index, minlength=self.in_features) == times).all()
+        )
+        if not fits:
+            raise ValueError(
+                f"The layer must read each of its {self.in_features} features {times} times, and "
+                "its buffer 'index' does not. Averages of buffers (use_buffers=True) round "
+                "integers. Load the index of the layer that was trained, or average parameters "
+                "only."
+            )
+
     def check_statistics(self, x: Tensor, n_rows: int) -> None:
         """Refuse a batch of one row in training mode: it has no batch statistics."""
         # At depth 2 the first normalisation averages nine cells of a row, but the second one.
         if self.training and self.norm is not None and n_rows == 1:
             raise ValueError(
                 "a batch of one row has no batch statistics: in training mode give at least two "
-                f"rows, however: input shape {tuple(x.shape)}; for inference call .eval() first"
+                f"rows; got input of shape {tuple(x.shape)}. For inference call .eval() first."
             )
 
     def _stages(self) -> list[tuple[Tensor, Tensor | None, nn.BatchNorm1d | None]]:
@@ -283,12 +296,13 @@ class NRS(nn.Module):
     def _stage_indices(self) -> list[Tensor]:
         """The subspaces of every stage; those of a second stage read the outputs of the first."""
         groups, n_per = self._groups(), self.n_per
+        index = self.read_index()
         if self.depth == 1:
-            return [self.index.view(groups, -1)]
-        cells = self.index.view(groups, n_per, 5, 5)
+            return [index.view(groups, -1)]
+        cells = index.view(groups, n_per, 5, 5)
         windows = cells.unfold(2, 3, 1).unfold(3, 3, 1)
         first = windows.permute(0, 2, 3, 1, 4, 5).reshape(groups * 9, n_per * 9)
-        outputs = torch.arange(groups * 9 * n_per, device=self.index.device)
+        outputs = torch.arange(groups * 9 * n_per, device=index.device)
         second = outputs.view(groups, 9, n_per).transpose(1, 2).reshape(groups, n_per * 9)
         return [first, second]
 
@@ -298,9 +312,9 @@ class NRS(nn.Module):
 
 def _size(name: str, value: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, however: {name}={value!r}")
+        raise TypeError(f"{name} must be an integer; got {value!r}")
     if value < 1:
-        raise ValueError(f"{name} must be at least 1, however: {name}={value}")
+        raise ValueError(f"{name} must be at least 1; got {value}")
     return int(value)
 
 
@@ -314,7 +328,8 @@ def largest_divisor(number: int, most: int) -> int:
 
 
 def _nearest_divisors(number: int, wanted: int) -> str:
-    divisors = [k for k in range(1, number + 1) if number % k == 0]
+    small = [k for k in range(1, math.isqrt(number) + 1) if number % k == 0]
+    divisors = {*small, *(number // k for k in small)}
     below = max((k for k in divisors if k < wanted), default=None)
     above = min((k for k in divisors if k > wanted), default=None)
     return " and ".join(str(k) for k in (below, above) if k is not None)

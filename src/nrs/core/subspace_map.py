@@ -106,23 +106,22 @@ def check_formulation(formulation: str) -> None:
     """Refuse a formulation that does not exist."""
     if formulation != "auto" and formulation not in FORMULATIONS:
         raise ValueError(
-            f"formulation must be 'auto' or one of {FORMULATIONS}, however: "
-            f"formulation={formulation!r}"
+            f"formulation must be 'auto' or one of {FORMULATIONS}; got {formulation!r}"
         )
 
 
 def check_input(x: Tensor, in_features: int) -> None:
     """Refuse anything but a floating-point tensor whose last dimension is `in_features`."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"the input must be a torch.Tensor, however: {type(x).__name__}")
+        raise TypeError(f"the input must be a torch.Tensor; got {type(x).__name__}")
     if not x.is_floating_point():
         raise TypeError(
-            f"the input must be floating point, however: dtype={x.dtype}; convert it with x.float()"
+            f"the input must be floating point; got {x.dtype}. Convert it with x.float()."
         )
     if x.dim() == 0 or x.shape[-1] != in_features:
         raise ValueError(
-            f"the last dimension of the input must be the number of features {in_features}, "
-            f"however: input shape {tuple(x.shape)}"
+            f"the last dimension of the input must be the number of features {in_features}; "
+            f"got input of shape {tuple(x.shape)}"
         )
 
 
@@ -130,8 +129,8 @@ def check_dtype(x: Tensor, weight: Tensor) -> None:
     """Refuse input of another dtype than the weights, unless autocast reconciles them."""
     if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
-            f"input and weights must have one dtype, however: input {x.dtype}, weights "
-            f"{weight.dtype}; convert one with .to(...)"
+            f"input and weights must have one dtype; got input {x.dtype}, weights "
+            f"{weight.dtype}. Convert one with .to(...)."
         )
 
 
@@ -165,8 +164,8 @@ def _bag(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
     outputs = weight.shape[1]
     if outputs != 1:
         raise ValueError(
-            "formulation='bag' computes one output a subspace, however: "
-            f"{outputs} outputs (n_per={outputs}); use formulation='blocks'"
+            "formulation='bag' computes one output per subspace; got "
+            f"{outputs} outputs (n_per={outputs}). Use formulation='blocks'."
         )
     if torch.is_autocast_enabled(x.device.type):
         # An embedding bag has no autocast rule, so it keeps the dtype of the weights.
@@ -319,26 +318,25 @@ def _shared_map(
 def _check(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if index.dim() not in (2, 3) or weight.dim() != index.dim() + 1:
         raise ValueError(
-            "index must be (G, F) with weight (G, O, F), or (K, G, F) with (K, G, O, F), however: "
+            "index must be (G, F) with weight (G, O, F), or (K, G, F) with (K, G, O, F); got "
             f"index {tuple(index.shape)}, weight {tuple(weight.shape)}"
         )
     if index.shape != weight.shape[:-2] + weight.shape[-1:]:
         raise ValueError(
-            "index and weight must agree on the number of subspaces and their size, however: "
+            "index and weight must agree on the number of subspaces and their size; got "
             f"index {tuple(index.shape)}, weight {tuple(weight.shape)}"
         )
     if index.dtype != torch.int64:
-        raise TypeError(f"index must be int64, however: dtype={index.dtype}; use index.long()")
+        raise TypeError(f"index must be int64; got {index.dtype}. Use index.long().")
     check_input(x, x.shape[-1] if isinstance(x, Tensor) and x.dim() else 1)
     if index.dim() == 3 and x.dim() != 2 and (x.dim() != 3 or x.shape[1] != index.shape[0]):
         raise ValueError(
             f"with {index.shape[0]} members the input must be (B, {index.shape[0]}, d), or (B, d) "
-            f"for all of them, however: input shape {tuple(x.shape)}"
+            f"for all of them; got input of shape {tuple(x.shape)}"
         )
     check_dtype(x, weight)
     expected = (*weight.shape[:-3], weight.shape[-3] * weight.shape[-2])
     if bias is not None and bias.shape != expected:
         raise ValueError(
-            f"bias must have the shape {tuple(expected)} of the outputs, however: "
-            f"{tuple(bias.shape)}"
+            f"bias must have the shape {tuple(expected)} of the outputs; got {tuple(bias.shape)}"
         )
