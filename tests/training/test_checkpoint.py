@@ -301,3 +301,11 @@ def test_a_process_killed_three_times_ends_with_the_same_bits(tmp_path):
     unbroken.rest()
     assert unbroken.returncode == 0
     assert killed.read_bytes() == (tmp_path / "unbroken.safetensors").read_bytes(), points
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_path_that_is_a_file_is_refused_in_words(tmp_path, name):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"must be a folder; .* is a file. Choose another"):
+        fit(tmp_path / name)
+    assert (tmp_path / "file").read_text() == "mine"

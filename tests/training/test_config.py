@@ -47,14 +47,14 @@ def test_overrides_win_and_are_typed(tmp_path):
         ('[modl]\nname = "a"\n', (), r"no section 'modl'; did you mean 'model'\?"),
         ('[model]\nname = "a"\n[train]\nepoch = 3\n', (), r"'train.epoch'; did you mean 'epochs'"),
         ('[model]\nname = "a"\nzzz = 3\n', (), "known are mean, n_mul, name"),
-        ("[model]\nname = 3\n", (), "model.name must be of type str, however: model.name=3"),
+        ("[model]\nname = 3\n", (), "model.name must be of type str; got 3"),
         ('[model]\nname = "a"\nn_mul = true\n', (), "model.n_mul must be of type int or NoneType"),
-        ("[train]\n", (), r"must give model\.name"),
+        ("[train]\n", (), r"lacks model\.name"),
         ('[model]\nname = "a"\n', ("train.lr=-1",), "lr must be positive"),
         ('[model]\nname = "a"\n', ("lr=1",), r"must be like train\.lr=0\.1"),
         ('[model]\nname = "a"\n', ("trian.lr=1",), r"did you mean 'train'"),
         ("[model\n", (), "must be a TOML file"),
-        ("model = 3\n", (), r"must be a section, however: 3; write \[model\]"),
+        ("model = 3\n", (), r"must be a section; got 3\. Write \[model\]"),
     ],
 )
 def test_mistakes_name_what_was_meant(tmp_path, text, overrides, message):
@@ -65,9 +65,9 @@ def test_mistakes_name_what_was_meant(tmp_path, text, overrides, message):
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (b"train = 3", r"train of .* must be a section, however: 3"),
+        (b"train = 3", r"train of .* must be a section; got 3"),
         (b"[[train]]\nlr = 1.0", r"train of .* must be a section"),
-        ("# \xe9t\xe9".encode("latin-1"), "must be a TOML file, however: 'utf-8' codec"),
+        ("# \xe9t\xe9".encode("latin-1"), "must be a TOML file: 'utf-8' codec"),
     ],
 )
 def test_what_is_no_section_or_no_text_is_told(tmp_path, written, message):

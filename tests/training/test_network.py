@@ -1,5 +1,7 @@
 """Training a network on a map-style dataset: exact, resumable, the same whoever loads the data."""
 
+import threading
+
 import pytest
 import torch
 from torch import nn
@@ -46,6 +48,36 @@ def test_the_same_seed_gives_the_same_bits():
     assert first.columns == [
         "epoch", "train_loss", "loss", "top1", "top5", "class_mean", "lr", "seconds"
     ]  # fmt: skip
+
+
+def test_networks_train_in_threads_as_they_do_alone():
+    seeds, rows = (3, 4, 3), Noisy()
+
+    def trained(network, seed):
+        run = RunSettings(batch_size=8, seed=seed)
+        return train_network(network, rows, rows, SETTINGS, run, verbose=0)
+
+    expected = [trained(_network(), seed) for seed in seeds]
+    networks, found = [_network() for _ in seeds], {}
+    before = torch.get_rng_state()
+
+    def work(number):
+        found[number] = trained(networks[number], seeds[number])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(seeds))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert [found[number] for number in range(len(seeds))] == expected
+
+
+def test_a_network_is_evaluated_under_any_default_device():
+    network, rows = _network().eval(), Noisy()
+    expected = evaluate_network(network, rows, RUN)
+    with torch.device("meta"):
+        assert evaluate_network(network, rows, RUN) == expected
 
 
 def test_workers_change_nothing():
@@ -153,6 +185,6 @@ def test_an_empty_evaluation_set_is_refused_before_training():
     network = nn.Linear(1, 2)
     before = network.weight.detach().clone()
     rows = [(torch.zeros(1), 0)] * 8
-    with pytest.raises(ValueError, match="eval_set must hold a sample"):
+    with pytest.raises(ValueError, match="eval_set must hold at least one sample"):
         train_network(network, rows, [], TrainSettings(epochs=1), RunSettings(), verbose=0)
     assert torch.equal(network.weight, before)

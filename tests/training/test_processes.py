@@ -1,10 +1,13 @@
 """Two processes train the network that one would, and one of them writes."""
 
 import json
+import threading
 
+import numpy as np
 import pytest
+import torch.distributed as dist
 
-from nrs.training.processes import Processes, processes
+from nrs.training.processes import ALONE, Processes, joined, own_group, present, processes
 from tests.forked import Forked, run_ranks
 
 SCRIPT = """
@@ -70,6 +73,95 @@ def test_two_processes_train_what_one_does(tmp_path):
     assert [record["weights"] for record in again] == [first["weights"]] * 2
 
 
+ADOPTING = """
+import sys
+import numpy as np
+import torch
+import torch.distributed as dist
+from nrs import NRSClassifier
+from nrs.training import processes
+from nrs.training.processes import ALONE, joined, present
+
+folder, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+rng = np.random.default_rng(0)
+X = rng.normal(size=(120, 4))
+y = (X[:, 0] > 0).astype(int)
+QUICK = {"preset": "fast", "n_mul": 2, "hidden": 16, "epochs": 2, "verbose": 0}
+
+def usable():
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    return total.item() == 2
+
+# Without a seed each process would draw its own, were they not one group.
+model = NRSClassifier(**QUICK).fit(X, y)
+assert usable()
+with processes("cpu") as group:
+    assert (group.rank, group.size) == (rank, 2)
+    with processes("cpu") as inner:
+        assert inner == group
+    within = NRSClassifier(**QUICK).fit(X, y)
+assert usable()
+try:
+    NRSClassifier(**QUICK | {"hidden": -1}).fit(X, y)
+except ValueError:
+    assert usable()
+else:
+    raise AssertionError
+assert present().size == 2
+if rank == 1:
+    # By itself, while the other one does something else.
+    with joined(ALONE):
+        assert present() is ALONE
+        alone = NRSClassifier(random_state=0, **QUICK).fit(X, y)
+        try:
+            NRSClassifier(random_state=0, n_workers=2, **QUICK).fit(X, y)
+        except ValueError as error:
+            assert "torch.distributed is initialised already" in str(error)
+        else:
+            raise AssertionError
+assert usable()
+np.savez(f"{folder}/{rank}.npz", model.predict_proba(X), within.predict_proba(X))
+dist.destroy_process_group()
+assert present() is ALONE
+"""
+
+
+def test_a_process_group_of_the_caller_is_adopted_and_left(tmp_path):
+    started = [Forked(ADOPTING, tmp_path, rank) for rank in range(2)]
+    said = ["".join(process.rest()) for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
+    first, second = (np.load(tmp_path / f"{rank}.npz") for rank in range(2))
+    for name in first.files:
+        assert np.array_equal(first[name], second[name])
+
+
+def test_a_group_of_one_process_is_adopted(tmp_path):
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        assert present() == ALONE
+        with processes("cpu") as group:
+            assert group == ALONE
+        assert dist.is_initialized()
+    finally:
+        dist.destroy_process_group()
+
+
+def test_a_group_of_our_own_is_not_for_other_threads(tmp_path):
+    store, seen = f"file://{tmp_path}/store", []
+    with own_group():
+        dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+        with joined(Processes(0, 2)):
+            thread = threading.Thread(target=lambda: seen.append(present()))
+            thread.start()
+            thread.join()
+            assert present().size == 2
+    assert seen == [ALONE]
+    assert seen[0] is ALONE
+    assert not dist.is_initialized()
+
+
 def test_alone_nothing_is_divided(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
@@ -89,7 +181,7 @@ def test_shares_are_a_partition():
 def test_a_wrong_environment_is_told(monkeypatch):
     monkeypatch.setenv("RANK", "2")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="start several processes with torchrun"), processes():
+    with pytest.raises(ValueError, match="Start several processes with torchrun"), processes():
         pass
 
 

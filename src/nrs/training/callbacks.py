@@ -157,7 +157,7 @@ class TimeLimit(Callback):
 
     def on_train_begin(self, state: TrainState) -> None:
         if not self.seconds > 0:
-            raise ValueError(f"seconds must be more than 0, however: seconds={self.seconds}")
+            raise ValueError(f"seconds must be more than 0; got {self.seconds}")
         before = sum(state.history["seconds"]) if len(state.history) else 0.0
         self._last_step = time.monotonic()
         self._begin = (self._last_step if self.begun is None else self.begun) - before

@@ -31,6 +31,8 @@ from nrs.training.weights import live_tensors, put_weights
 logger = logging.getLogger("nrs.training")
 
 _KIND = "checkpoint"
+# States of the generators that the module draws from, by device.
+_NOISE = ("random/torch", "random/cuda")
 _NAMES = ("checkpoint-0.safetensors", "checkpoint-1.safetensors")
 
 
@@ -94,12 +96,18 @@ class Checkpoint:
         Raises
         ------
         CheckpointError
-            If the directory holds the checkpoint of another run, or only damaged files.
+            If the directory holds the checkpoint of another run, or only damaged files, or is a
+            file.
         """
         self._identity = _identity(state, self.fingerprint)
         if group.size > 1 and not group.divides_rows:
             self._folder = self.directory / f"part-{group.rank}-of-{group.size}"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise CheckpointError(
+                f"checkpoint must be a folder; {self.directory} is a file. Choose another path."
+            ) from None
         if group.is_writer or not group.divides_rows:
             self._remove_leftovers()
         file = self._newest_of_all(group)
@@ -211,8 +219,8 @@ def _identity(state: TrainState, fingerprint: dict[str, Any]) -> dict[str, Any]:
         plain: dict[str, Any] = json.loads(json.dumps(identity, default=_item, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"the fingerprint must hold JSON values only, however: {error}; "
-            "turn arrays into lists or checksums"
+            f"the fingerprint must hold JSON values only: {error}. "
+            "Turn arrays into lists or checksums."
         ) from None
     return plain
 
@@ -244,9 +252,8 @@ def _capture(state: TrainState) -> tuple[dict[str, Tensor], dict[str, Any]]:
             if value is not None:
                 tensors[f"optimizer/{index}/{key}"] = torch.as_tensor(value)
     tensors["random/order"] = state.generator.get_state()
-    tensors["random/torch"] = torch.get_rng_state()
-    if state.device.type == "cuda":
-        tensors["random/cuda"] = torch.cuda.get_rng_state(state.device)
+    for name, own in zip(_NOISE, state.noise, strict=False):
+        tensors[name] = own.get_state()
     header = {
         "epoch": state.epoch,
         "step": state.step,
@@ -274,9 +281,9 @@ def _restore(state: TrainState, file: ModelFile) -> None:
     groups = state.optimizer.state_dict()["param_groups"]
     state.optimizer.load_state_dict({"state": optimizer_state, "param_groups": groups})
     state.generator.set_state(tensors["random/order"])
-    torch.set_rng_state(tensors["random/torch"])
-    if state.device.type == "cuda" and "random/cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random/cuda"], state.device)
+    for name, own in zip(_NOISE, state.noise, strict=False):
+        if name in tensors:
+            own.set_state(tensors[name])
     state.epoch = header["epoch"] + 1
     state.step = header["step"]
     state.steps_per_epoch = header["steps_per_epoch"]

@@ -65,7 +65,7 @@ def read_config(
         # Some editors put a mark before the first line, which is no TOML.
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} must be a TOML file, however: {error}") from None
+        raise ConfigError(f"{path} must be a TOML file: {error}") from None
     for override in overrides:
         _override(content, override, parts)
     return build_config(content, parts, source=str(path))
@@ -92,7 +92,7 @@ def build_config(
         values = content.get(section, {})
         if not isinstance(values, Mapping):
             raise ConfigError(
-                f"{section} of {source} must be a section, however: {values!r}; write [{section}]"
+                f"{section} of {source} must be a section; got {values!r}. Write [{section}]."
             )
         built[section] = _build(source, section, part, values)
     return built
@@ -119,7 +119,7 @@ def _build(source: str, section: str, part: type, values: Mapping[str, Any]) -> 
         and field.name not in plain
     ]
     if missing:
-        raise ConfigError(f"{source} must give {section}.{missing[0]}, however: it does not")
+        raise ConfigError(f"{source} lacks {section}.{missing[0]}; add it")
     try:
         return part(**plain)
     except ValueError as error:
@@ -150,14 +150,14 @@ def _typed(name: str, wanted: Any, value: Any) -> Any:
         elif type(value) is origin:
             return value
     shown = " or ".join(getattr(option, "__name__", str(option)) for option in options)
-    raise ConfigError(f"{name} must be of type {shown}, however: {name}={value!r}")
+    raise ConfigError(f"{name} must be of type {shown}; got {value!r}")
 
 
 def _override(content: dict[str, Any], text: str, parts: Mapping[str, type]) -> None:
     place, equals, written = text.partition("=")
     section, dot, key = place.strip().partition(".")
     if not equals or not dot or not key:
-        raise ConfigError(f"an override must be like train.lr=0.1, however: {text!r}")
+        raise ConfigError(f"an override must be like train.lr=0.1; got {text!r}")
     try:
         value = tomllib.loads(f"value = {written.strip()}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,8 +1,10 @@
 """The one file format of every fitted model, written whole or not at all.
 
 A model is one safetensors file. Its metadata carries JSON under the key ``nrs``: the format and
-its version, the kind of the model, a header that the model's own package defines, and a checksum
-over all of that and over every tensor. Reading executes nothing and always lands on the CPU.
+its version, the kind of the model, a header that the model's own package defines, where the model
+comes from, and a checksum over all of that and over every tensor. Reading executes nothing, opens
+no other file and always lands on the CPU. A file is data until proven: `read_model` checks its
+form, a schema of `nrs.training.schema` its header, `load_network` its tensors.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO
 
 import torch
 from safetensors import SafetensorError
@@ -23,14 +26,14 @@ from torch import Tensor
 
 from nrs._util.atomic import atomic_write
 from nrs._version import __version__
+from nrs.training.origin import versions
+from nrs.training.schema import ModelFileError
 
 FORMAT = "nrs-model"
 FORMAT_VERSION = 1
-_MOST_HEADER = 1 << 28
-
-
-class ModelFileError(ValueError):
-    """A file that is not a whole, unaltered model file of a version this package can read."""
+# Of safetensors itself.
+MAX_HEADER = 100_000_000
+MAX_TENSORS = 100_000
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,16 @@ class ModelFile:
         Contiguous tensors on the CPU.
     format_version : int
         The version of ``header`` and ``tensors``, after any upgrade.
+    made : dict
+        Where the model comes from, see `made_now`; empty in older files. Loading uses nothing of
+        it.
     """
 
     kind: str
     header: dict[str, Any]
     tensors: dict[str, Tensor]
     format_version: int = FORMAT_VERSION
+    made: dict[str, Any] = field(default_factory=dict)
 
 
 # Version v -> the function that turns a file of version v into one of version v + 1.
@@ -65,8 +72,11 @@ def write_model(
     header: Mapping[str, Any],
     *,
     kind: str,
+    made: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model as one safetensors file, atomically.
+
+    The same arguments give the same bytes.
 
     Parameters
     ----------
@@ -78,17 +88,23 @@ def write_model(
         JSON values with string keys (no NaN or infinity).
     kind : str
         What the model is for; `read_model` gives it back.
+    made : mapping, optional
+        Where the model comes from, as `made_now` says it at the end of training. Versions of nrs,
+        torch, NumPy and Python and the platform are added where it lacks them.
 
     Raises
     ------
     TypeError
         If the header holds something that JSON cannot say.
+    ValueError
+        If the header is larger than a file can hold.
     OSError
         If the file cannot be written. An existing file is as it was before.
 
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     path = Path(directory) / "model.safetensors"
     ...     write_model(path, {"weight": torch.eye(2)}, {"classes": ["a", "b"]}, kind="table")
@@ -101,12 +117,13 @@ def write_model(
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
     }
+    origin = {**versions(), **(made or {})}
     try:
-        plain_header = json.loads(json.dumps(dict(header), allow_nan=False))
+        plain_header, plain_origin = json.loads(json.dumps([dict(header), origin], allow_nan=False))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"the header must hold JSON values only, however: {error}; "
-            "turn arrays into lists and missing values into None"
+            f"The header must hold JSON values only: {error}. "
+            "Turn arrays into lists and missing values into None."
         ) from None
     facts: dict[str, Any] = {
         "format": FORMAT,
@@ -114,9 +131,12 @@ def write_model(
         "kind": kind,
         "nrs_version": __version__,
         "header": plain_header,
+        "made": plain_origin,
     }
     facts["sha256"] = _checksum(facts, whole)
     content = save_tensors(whole, metadata={"nrs": json.dumps(facts)})
+    if (size := int.from_bytes(content[:8], "little")) > MAX_HEADER:
+        raise ValueError(f"The header must have at most {MAX_HEADER:,} bytes; got {size:,}.")
     with atomic_write(path) as file:
         file.write(content)
 
@@ -139,38 +159,44 @@ def read_model(path: str | os.PathLike[str], *, kind: str | None = None) -> Mode
         If the file is truncated, altered, of another kind, not a model file at all, or of a
         format version this package does not know.
     """
-    content = Path(path).read_bytes()
-    facts = _read_facts(content, path)
+    with _opened(path) as file:
+        facts = _read_facts(file, path)
+        file.seek(0)
+        content = file.read()
     version = facts["format_version"]
     if version > FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} has format version {version} (written by nrs {facts.get('nrs_version')}), "
-            f"however: nrs {__version__} reads versions up to {FORMAT_VERSION}; upgrade nrs"
+            f"{path} has format version {version} (written by nrs "
+            f"{str(facts.get('nrs_version'))[:20]}). nrs {__version__} reads versions up to "
+            f"{FORMAT_VERSION}: upgrade nrs."
         )
     try:
         # clone() moves the weights from the file's buffer to aligned memory of torch's own:
         # kernels may choose another path, hence other bits, on memory that is not aligned.
         tensors = {name: tensor.clone() for name, tensor in load_tensors(content).items()}
-    except (SafetensorError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        raise _damaged(path, f"its tensors cannot be read ({error})") from None
-    expected = facts.pop("sha256", None)
-    if _checksum(facts, tensors) != expected:
+        del content
+        expected = facts.pop("sha256", None)
+        found = _checksum(facts, tensors)
+    except (SafetensorError, ValueError, TypeError, LookupError, RuntimeError) as error:
+        raise _damaged(path, f"its tensors cannot be read ({_line(error)})") from None
+    if found != expected:
         raise _damaged(path, "its content does not match its checksum")
-    file = ModelFile(str(facts["kind"]), facts["header"], tensors, version)
-    while file.format_version < FORMAT_VERSION:
-        upgrade = _UPGRADES.get(file.format_version)
+    model = ModelFile(facts["kind"], facts["header"], tensors, version)
+    while model.format_version < FORMAT_VERSION:
+        upgrade = _UPGRADES.get(model.format_version)
         if upgrade is None:
             raise ModelFileError(
-                f"{path} has format version {file.format_version}, however: nrs {__version__} "
-                f"reads version {FORMAT_VERSION}; load and save it with an older nrs first"
+                f"{path} has format version {model.format_version}. nrs {__version__} reads "
+                f"version {FORMAT_VERSION}: load and save it with an older nrs first."
             )
-        file = upgrade(file)
-    if kind is not None and file.kind != kind:
+        model = upgrade(model)
+    if kind is not None and model.kind != kind:
         raise ModelFileError(
-            f"{path} must hold a model of kind {kind!r}, however: its kind is {file.kind!r}; "
-            "load it with the class that saved it"
+            f"{path} must hold a model of kind {kind!r}; its kind is {model.kind[:40]!r}. "
+            "Load it with the class that saved it."
         )
-    return file
+    made = facts.get("made")
+    return replace(model, made=made if isinstance(made, dict) else {})
 
 
 def read_kind(path: str | os.PathLike[str]) -> str:
@@ -188,37 +214,111 @@ def read_kind(path: str | os.PathLike[str]) -> str:
     ModelFileError
         If the file is not a model file at all.
     """
-    with open(path, "rb") as file:
-        start = file.read(8)
-        # A file that is none of ours may claim any length.
-        length = min(int.from_bytes(start, "little"), _MOST_HEADER)
-        return str(_read_facts(start + file.read(length), path)["kind"])
+    with _opened(path) as file:
+        kind: str = _read_facts(file, path)["kind"]
+        return kind
 
 
-def _read_facts(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    # The layout of safetensors: eight bytes of length, so much JSON, then the tensors.
-    length = int.from_bytes(content[:8], "little")
-    if len(content) < 8 or content[8:9] != b"{":
-        raise _foreign(path, "it is not a safetensors file")
-    if 8 + length > len(content):
-        raise _damaged(path, "it ends before its header does")
+@contextmanager
+def loading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever goes wrong in the block into one `ModelFileError` that names the file.
+
+    Parameters
+    ----------
+    path : path
+        The file whose content is made into a model within the block.
+
+    Examples
+    --------
+    >>> with loading("model.safetensors"):
+    ...     {}["classes"]
+    Traceback (most recent call last):
+        ...
+    nrs.training.schema.ModelFileError: Cannot load model.safetensors: KeyError: 'classes'. Its \
+content is not that of a model of this version of nrs.
+    """
     try:
-        layout = json.loads(content[8 : 8 + length])
-    except (ValueError, RecursionError):
-        raise _damaged(path, "its header is not JSON") from None
+        yield
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        if isinstance(error, ModelFileError) and os.fspath(path) in str(error):
+            raise
+        plain = isinstance(error, ModelFileError) or type(error) is ValueError
+        what = _line(error) if plain else f"{type(error).__name__}: {_line(error)}"
+        raise ModelFileError(
+            f"Cannot load {os.fspath(path)}: {what.rstrip('.')}. Its content is not that of a "
+            "model of this version of nrs."
+        ) from None
+
+
+def _opened(path: str | os.PathLike[str]) -> BinaryIO:
+    # A pipe would be waited for, and a device may have no end.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise _foreign(path, "it is not a regular file")
+    return open(path, "rb")
+
+
+def _read_facts(file: BinaryIO, path: str | os.PathLike[str]) -> dict[str, Any]:
+    # The layout of safetensors: eight bytes of length, so much JSON, then the tensors.
+    start = file.read(9)
+    if len(start) < 9 or start[8:] != b"{":
+        raise _foreign(path, "it is not a safetensors file")
+    length = int.from_bytes(start[:8], "little")
+    if not 2 <= length <= MAX_HEADER:
+        raise _damaged(path, f"its header claims {length:,} bytes")
+    content = start[8:] + file.read(length - 1)
+    if len(content) < length:
+        raise _damaged(path, "it ends before its header does")
+    layout = _parse(content, path, "its header")
+    if len(layout) > MAX_TENSORS:
+        raise _damaged(path, f"it claims {len(layout):,} tensors")
     metadata = layout.get("__metadata__")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("nrs"), str):
         raise _foreign(path, "its metadata has no entry 'nrs'")
-    try:
-        facts = json.loads(metadata["nrs"])
-    except (ValueError, RecursionError):
-        raise _damaged(path, "the entry 'nrs' of its metadata is not JSON") from None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+    facts = _parse(metadata["nrs"], path, "the entry 'nrs' of its metadata")
+    if facts.get("format") != FORMAT:
         raise _foreign(path, f"its format is not {FORMAT!r}")
     version, header = facts.get("format_version"), facts.get("header")
-    if type(version) is not int or not isinstance(header, dict) or "kind" not in facts:
+    complete = isinstance(header, dict) and isinstance(facts.get("kind"), str)
+    if type(version) is not int or not complete:
         raise _damaged(path, "its metadata is not complete")
     return facts
+
+
+def _parse(content: bytes | str, path: str | os.PathLike[str], what: str) -> dict[str, Any]:
+    """The object that a JSON text holds; two values of one key are refused."""
+    try:
+        found = json.loads(content, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise _damaged(path, f"{what} is not JSON") from None
+    if not isinstance(found, dict):
+        raise _damaged(path, f"{what} is not a JSON object")
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key has two values")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _line(error: Exception) -> str:
+    """The first line of what an error says, cut where it is long."""
+    text = str(error).strip().split("\n")[0]
+    return text if len(text) <= 300 else f"{text[:300]}…"
 
 
 def _checksum(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
@@ -232,13 +332,13 @@ def _checksum(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
 
 def _damaged(path: str | os.PathLike[str], what: str) -> ModelFileError:
     return ModelFileError(
-        f"{path} must be a whole and unaltered model file, however: {what}; "
-        "copy it again from where it was saved, or save the model again"
+        f"{path} is not a whole and unaltered model file: {what}. "
+        "Copy it again from where it was saved, or save the model again."
     )
 
 
 def _foreign(path: str | os.PathLike[str], what: str) -> ModelFileError:
     return ModelFileError(
-        f"{path} must be a model file that nrs saved, however: {what}; "
-        "give the file that the save method of a fitted model wrote"
+        f"{path} is not a model file that nrs saved: {what}. "
+        "Give the file that the save method of a fitted model wrote."
     )

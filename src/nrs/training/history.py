@@ -72,7 +72,7 @@ class History:
     def __getitem__(self, name: str) -> list[float]:
         columns = self.columns
         if name not in columns:
-            raise KeyError(f"a column must be one of {columns}, however: {name!r}")
+            raise KeyError(f"No column {name!r}; the columns are {columns}")
         return [row.get(name, math.nan) for row in self.rows]
 
     def __contains__(self, name: object) -> bool:

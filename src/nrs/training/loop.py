@@ -9,21 +9,25 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from nrs._util.seeds import lent
+from nrs.core.dropout import drawing_from
 from nrs.training.callbacks import Callback
 from nrs.training.checkpoint import Checkpoint
 from nrs.training.history import History
-from nrs.training.precision import forward_dtype, lowered_forward
+from nrs.training.precision import forward_dtype, lowered_forward, plain_modes
 from nrs.training.processes import ALONE, Processes
 from nrs.training.settings import TrainSettings, build_optimizer, learning_rate
 from nrs.training.state import TrainState
 from nrs.training.weights import WeightAverage, copy_weights, put_weights
 
+T = TypeVar("T")
+R = TypeVar("R")
 # Reading a loss waits for the device, so losses are read this many at a time.
 _CHECK_EVERY = 64
 # So many steps apart, processes ask each other whether one of them wants to stop.
@@ -35,6 +39,7 @@ class DivergenceError(RuntimeError):
     """The loss or the weights became NaN or infinite."""
 
 
+@plain_modes()
 def train(
     module: nn.Module,
     batches: Callable[[int, torch.Generator], Iterable[Any]],
@@ -49,8 +54,12 @@ def train(
     steps_per_epoch: int | None = None,
     group: Processes = ALONE,
     head: Collection[nn.Parameter] = (),
+    global_draws: bool = True,
 ) -> History:
     """Train a module in place; the same generator state gives the same bits.
+
+    The grad mode and the default device of the calling thread do not matter, and are the same
+    afterwards.
 
     Parameters
     ----------
@@ -65,7 +74,7 @@ def train(
         How to train.
     generator : torch.Generator
         On the CPU. Data order, and the randomness inside the module (dropout), come from it;
-        the global generator of torch is left as it was.
+        torch's global generators are left as they were.
     evaluate : callable module -> dict of str to float, optional
         Runs after every epoch, in evaluation mode, without gradients. With it the module ends
         with the weights of the best epoch (the first of equals); without, of the last.
@@ -84,6 +93,10 @@ def train(
         module and generator, and its own share of every batch.
     head : parameters
         Those that ``settings.head_lr`` is for.
+    global_draws : bool
+        Whether `step` or `evaluate` may draw from torch's global generators, as ``nn.Dropout``
+        does. Then these are the run's own during a step, and the steps of several threads take
+        turns. False if the module draws by :class:`nrs.core.dropout.PooledDropout` alone.
 
     Returns
     -------
@@ -118,6 +131,7 @@ def train(
         settings=settings,
         optimizer=build_optimizer(parameters, settings, head),
         generator=generator,
+        noise=_noise(device, global_draws),
         device=device,
         average=WeightAverage(module, settings.ema) if settings.ema is not None else None,
         steps_per_epoch=steps_per_epoch,
@@ -125,14 +139,14 @@ def train(
     )
     dtype = forward_dtype(settings.precision, device)
     callbacks = callbacks if group.is_writer else ()
-    loss_of = group.wrap(module, step)
+    loss_of = _drawing(state, group.wrap(module, step), global_draws)
     # The loop asks on every step, so it asks only those who listen.
     each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
 
-    with _own_randomness(device):
+    with contextlib.nullcontext() if global_draws else drawing_from(module, state.noise[0]):
         complete = checkpoint.restore(state, group) if checkpoint is not None else False
         if state.epoch == 0:
-            _seed_from(generator, device)
+            _seed_noise(state, generator)
         begun: list[Callback] = []
         try:
             for callback in callbacks if not complete else ():
@@ -145,7 +159,7 @@ def train(
                 if group.divides_rows:
                     # Dropout differs between processes and is the same in a resumed run. From a
                     # copy: the data are those of a single process.
-                    _seed_from(_copied(generator), device, group.rank + 1)
+                    _seed_noise(state, _copied(generator), group.rank + 1)
                 for callback in callbacks:
                     callback.on_epoch_begin(state)
 
@@ -157,7 +171,8 @@ def train(
                     train_loss = group.mean_loss(train_loss)
                 row = {"epoch": state.epoch, "train_loss": train_loss}
                 if evaluate is not None:
-                    state.metrics = _evaluate(state, evaluate, monitor, group)
+                    measure = _drawing(state, evaluate, global_draws)
+                    state.metrics = _evaluate(state, measure, monitor, group)
                     row |= state.metrics
                 row |= {"lr": state.lr, "seconds": time.perf_counter() - started}
                 state.history.append(row)
@@ -204,7 +219,7 @@ def _train_epoch(
     if known is None and (settings.schedule == "cosine" or settings.warmup > 0):
         raise ValueError(
             f"schedule={settings.schedule!r} with warmup={settings.warmup} needs the number of "
-            "batches of an epoch, however: the batches have no length; pass steps_per_epoch"
+            "batches per epoch, and the batches have no length. Pass steps_per_epoch."
         )
     unread: list[Tensor] = []
     total = 0.0
@@ -220,8 +235,8 @@ def _train_epoch(
         loss = loss_of(batch)
         if loss.ndim != 0:
             raise ValueError(
-                f"step must return a scalar loss, however: its shape is {tuple(loss.shape)}; "
-                "return the mean over the batch"
+                f"step must return a scalar loss; its shape is {tuple(loss.shape)}. "
+                "Return the mean over the batch."
             )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -250,8 +265,8 @@ def _train_epoch(
             break
     if state.step_in_epoch == 0:
         raise ValueError(
-            f"batches must give at least one batch, however: none in epoch {state.epoch}; "
-            "use a smaller batch size or more data"
+            f"batches must give at least one batch; got none in epoch {state.epoch}. "
+            "Use a smaller batch size or more data."
         )
     return (total + _read_losses(unread, state)) / state.step_in_epoch
 
@@ -274,7 +289,7 @@ def _evaluate(
         if not known or not metrics.keys().isdisjoint(_OWN_COLUMNS):
             raise ValueError(
                 f"evaluate must give the monitored metric {monitor!r} and none of "
-                f"{_OWN_COLUMNS}, however: it gave {list(metrics)}; change monitor or evaluate"
+                f"{_OWN_COLUMNS}; it gave {list(metrics)}. Change monitor or evaluate."
             )
         if monitor is None:
             return metrics
@@ -287,21 +302,26 @@ def _evaluate(
     return metrics
 
 
-@contextlib.contextmanager
-def _own_randomness(device: torch.device) -> Iterator[None]:
-    """Within the block torch's global generators are the run's own; then the caller's again."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        yield
+def _noise(device: torch.device, global_draws: bool) -> list[torch.Generator]:
+    """What the module draws from; the global generator of a GPU is another than the CPU's."""
+    on_gpu = device.type == "cuda" and global_draws
+    return [torch.Generator(), torch.Generator(device)] if on_gpu else [torch.Generator()]
 
 
-def _seed_from(generator: torch.Generator, device: torch.device, rank: int = 0) -> None:
+def _drawing(state: TrainState, function: Callable[[T], R], global_draws: bool) -> Callable[[T], R]:
+    """The function, for which torch's global generators are the run's own if it needs them."""
+
+    def call(argument: T) -> R:
+        with lent(state.noise):
+            return function(argument)
+
+    return call if global_draws else function
+
+
+def _seed_noise(state: TrainState, generator: torch.Generator, rank: int = 0) -> None:
     seed = int(torch.randint(2**62, (), generator=generator)) + rank
-    # Not torch.manual_seed, which reseeds every device, forked or not.
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        with torch.cuda.device(device):
-            torch.cuda.manual_seed(seed)
+    for own in state.noise:
+        own.manual_seed(seed)
 
 
 def _copied(generator: torch.Generator) -> torch.Generator:
@@ -347,21 +367,21 @@ def _check_arguments(
 ) -> None:
     if not parameters:
         raise ValueError(
-            "module must have a parameter with requires_grad=True, however: it has none; "
-            "nothing can be trained"
+            "module must have a parameter with requires_grad=True; it has none, "
+            "so nothing can be trained"
         )
     if generator.device.type != "cpu":
         raise ValueError(
-            f"generator must be on the CPU, however: it is on {str(generator.device)!r}; "
-            "make it with torch.Generator()"
+            f"generator must be on the CPU; it is on {str(generator.device)!r}. "
+            "Make it with torch.Generator()."
         )
     if settings.patience is not None and not monitored:
         raise ValueError(
-            f"patience={settings.patience} needs evaluate and a metric to monitor, however: "
-            "there is none; pass both, or patience=None"
+            f"patience={settings.patience} needs evaluate and a metric to monitor. "
+            "Pass both, or patience=None."
         )
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise ValueError(
-                f"callbacks must be instances of nrs.training.Callback, however: {callback!r}"
+                f"callbacks must be instances of nrs.training.Callback; got {callback!r}"
             )

@@ -24,6 +24,7 @@ from nrs.training.checkpoint import Checkpoint
 from nrs.training.files import write_model
 from nrs.training.history import History
 from nrs.training.loop import train
+from nrs.training.precision import plain_modes
 from nrs.training.processes import ALONE, Processes
 from nrs.training.settings import TrainSettings
 
@@ -78,18 +79,19 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, however: {self.batch_size}")
+            raise ValueError(f"batch_size must be at least 1; got {self.batch_size}")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(
-                f"label_smoothing must be at least 0 and below 1, however: {self.label_smoothing}"
+                f"label_smoothing must be at least 0 and below 1; got {self.label_smoothing}"
             )
         if self.workers < 0:
-            raise ValueError(f"workers must be at least 0, however: {self.workers}")
+            raise ValueError(f"workers must be at least 0; got {self.workers}")
 
 
 Loss = Callable[[nn.Module, Any, Tensor], Tensor]
 
 
+@plain_modes()
 def train_network(
     module: nn.Module,
     train_set: Samples,
@@ -156,8 +158,7 @@ def train_network(
     """
     if eval_set is not None and len(eval_set) == 0:
         raise ValueError(
-            "eval_set must hold a sample to measure by, however: it is empty; give None to "
-            "measure nothing"
+            "eval_set must hold at least one sample; it is empty. Pass None to skip evaluation."
         )
     module.to(group.device)
     if run.channels_last:
@@ -198,6 +199,7 @@ def train_network(
     )
 
 
+@plain_modes()
 def evaluate_network(
     module: nn.Module, dataset: Samples, run: RunSettings, group: Processes = ALONE
 ) -> dict[str, float]:
@@ -248,6 +250,7 @@ def save_network(
     classes: Sequence[str],
     history: History,
     further: Mapping[str, Any] | None = None,
+    made: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a trained network to one model file.
 
@@ -267,6 +270,8 @@ def save_network(
         Of its training.
     further : mapping, optional
         More for the header, such as the configuration and how inputs are prepared.
+    made : mapping, optional
+        Where the network comes from, see `nrs.training.made_now`.
     """
     header = {
         "model": dict(model),
@@ -274,7 +279,7 @@ def save_network(
         "history": history.to_dict(),
         **(further or {}),
     }
-    write_model(path, module.state_dict(), header, kind=kind)
+    write_model(path, module.state_dict(), header, kind=kind, made=made)
 
 
 def hold_out(labels: Sequence[int], fraction: float, seed: int) -> tuple[list[int], list[int]]:
@@ -287,7 +292,7 @@ def hold_out(labels: Sequence[int], fraction: float, seed: int) -> tuple[list[in
     (6, 2, {0, 1})
     """
     if not 0 < fraction < 1:
-        raise ValueError(f"the held-out fraction must be between 0 and 1, however: {fraction}")
+        raise ValueError(f"the held-out fraction must be between 0 and 1; got {fraction}")
     generator = torch.Generator().manual_seed(seed)
     by_class: dict[int, list[int]] = {}
     for index, label in enumerate(labels):
@@ -320,7 +325,7 @@ class Batches:
         if size < group.size:
             raise ValueError(
                 f"batch_size and the number of samples must be at least the number of processes "
-                f"{group.size}, however: batch_size={run.batch_size}, {n} samples"
+                f"{group.size}; got batch_size={run.batch_size} and {n} samples"
             )
         self.dataset, self.run, self.group = dataset, run, group
         # Gradients are averaged over processes, so their shares must be equal.

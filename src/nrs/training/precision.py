@@ -1,4 +1,4 @@
-"""Which floating-point type the forward pass runs in, and whether this machine can."""
+"""Modes of torch that training needs, and which floating-point type the forward pass runs in."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def forward_dtype(precision: str, device: torch.device) -> torch.dtype | None:
         return torch.bfloat16 if works else None
     if not works and (on_cuda or not probe_bf16()):
         raise RuntimeError(
-            f"precision='bf16' needs a device with working bfloat16 products, however: "
-            f"device={str(device)!r} has none; use precision='float32' or precision='auto'"
+            f"precision='bf16' needs a device with working bfloat16 products; "
+            f"device={str(device)!r} has none. Use precision='float32' or precision='auto'."
         )
     return torch.bfloat16
 
@@ -98,6 +98,29 @@ def lowered_forward(
             module.__dict__[name] = forward
         else:
             del module.__dict__[name]
+
+
+@contextlib.contextmanager
+def plain_modes() -> Iterator[None]:
+    """Within the block gradients are recorded, and new tensors are on the CPU unless they say.
+
+    Restores ``torch.no_grad``, ``torch.inference_mode`` and torch's default device at the end; all
+    of them belong to the thread. The default dtype belongs to the process and is not touched:
+    where it matters, tensors are made with their dtype.
+
+    Examples
+    --------
+    >>> with torch.no_grad(), plain_modes():
+    ...     torch.is_grad_enabled()
+    True
+    """
+    # A device mode makes every call of torch slower, so there is none where none is needed.
+    on_cpu = torch.get_default_device().type == "cpu"
+    device: contextlib.AbstractContextManager[Any] = (
+        contextlib.nullcontext() if on_cpu else torch.device("cpu")
+    )
+    with torch.inference_mode(False), torch.enable_grad(), device:
+        yield
 
 
 def no_autocast(x: Tensor) -> contextlib.AbstractContextManager[Any]:

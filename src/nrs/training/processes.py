@@ -12,6 +12,7 @@ import contextlib
 import inspect
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -233,16 +234,26 @@ class _Step(nn.Module):
 
 
 ALONE = Processes()
-_PRESENT: ContextVar[Processes] = ContextVar("processes", default=ALONE)
+_PRESENT: ContextVar[Processes | None] = ContextVar("processes", default=None)
+# Torch has one process group: threads that make one of their own take turns.
+_TURN = threading.RLock()
+_ours = False
 
 
 def present() -> Processes:
-    """The processes of the innermost :func:`processes` block; alone outside of any.
+    """The processes of the innermost :func:`joined` or :func:`processes` block.
+
+    Outside of any, the process group that the caller has initialised; alone if there is none. All
+    processes of a group must take part: within ``joined(ALONE)`` one of them works by itself.
 
     >>> present().size
     1
     """
-    return _PRESENT.get()
+    group = _PRESENT.get()
+    if group is not None:
+        return group
+    # A group that a thread of ours has made for one fit is not for the fits of other threads.
+    return _adopted("auto") if _has_group() and not _ours else ALONE
 
 
 @contextlib.contextmanager
@@ -255,12 +266,46 @@ def joined(group: Processes) -> Iterator[Processes]:
         _PRESENT.reset(token)
 
 
+def check_no_group() -> None:
+    """Refuse to start workers where the caller has initialised a process group.
+
+    Raises
+    ------
+    ValueError
+        If there is one: torch cannot have two.
+    """
+    if _has_group() and not _ours:
+        raise ValueError(
+            "n_workers needs a process group of its own, and torch.distributed is initialised "
+            "already. Use n_workers=1, or call torch.distributed.destroy_process_group() first."
+        )
+
+
+@contextlib.contextmanager
+def own_group() -> Iterator[None]:
+    """Within the block this thread may initialise torch's process group, which then ends with it.
+
+    The blocks of several threads take turns.
+    """
+    global _ours
+    with _TURN:
+        _ours = True
+        try:
+            yield
+        finally:
+            if _has_group():
+                dist.destroy_process_group()
+            _ours = False
+
+
 @contextlib.contextmanager
 def processes(device: str = "auto") -> Iterator[Processes]:
     """Join the other processes that ``torchrun`` started; alone if it did not.
 
     Reads ``RANK``, ``WORLD_SIZE`` and ``LOCAL_RANK``. CUDA devices talk by NCCL, CPUs by gloo.
-    Estimators that are fitted within the block share their work.
+    A process group that is initialised already (by Lightning, Accelerate, Ray or the caller) is
+    used as it is, and not destroyed at the end. Estimators that are fitted within the block share
+    their work.
 
     Parameters
     ----------
@@ -278,6 +323,10 @@ def processes(device: str = "auto") -> Iterator[Processes]:
     ...     group.size
     1
     """
+    if _PRESENT.get() is not None or (_has_group() and not _ours):
+        with joined(_PRESENT.get() or _adopted(device)) as group:
+            yield group
+        return
     rank, size, local = _placement()
     where = find_device(device)
     if where == torch.device("cuda") and size > 1:
@@ -287,16 +336,28 @@ def processes(device: str = "auto") -> Iterator[Processes]:
         return
     if where.type == "cuda":
         torch.cuda.set_device(where)
-    # A store that outlives a restart of the workers still holds the keys of those before.
-    store, _, _ = next(dist.rendezvous("env://", rank, size))
-    store = dist.PrefixStore(f"nrs-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
-    backend = "nccl" if where.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
-    try:
+    with own_group():
+        # A store that outlives a restart of the workers still holds the keys of those before.
+        store, _, _ = next(dist.rendezvous("env://", rank, size))
+        store = dist.PrefixStore(f"nrs-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        backend = "nccl" if where.type == "cuda" else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size)
         with joined(Processes(rank, size, where)) as group:
             yield group
-    finally:
-        dist.destroy_process_group()
+
+
+def _has_group() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def _adopted(device: str) -> Processes:
+    """The processes of the group that the caller has initialised."""
+    where = find_device(device)
+    if device == "auto" and "nccl" not in dist.get_backend_config():
+        where = torch.device("cpu")
+    if where == torch.device("cuda"):
+        where = torch.device("cuda", torch.cuda.current_device())
+    return Processes(dist.get_rank(), dist.get_world_size(), where)
 
 
 def find_device(name: str | torch.device) -> torch.device:
@@ -314,12 +375,12 @@ def find_device(name: str | torch.device) -> torch.device:
         where = torch.device(name)
     except (RuntimeError, TypeError):
         raise ValueError(
-            f"device must be 'auto' or a name that torch knows, however: device={name!r}"
+            f"device must be 'auto' or a name that torch knows; got {name!r}"
         ) from None
     if where.type == "cuda" and not found:
         raise ValueError(
-            f"device must be one of this machine, however: device={name!r}, and torch finds no "
-            "GPU; use device='auto'"
+            f"device must be one of this machine; got {name!r}, and torch finds no GPU. "
+            "Use device='auto'."
         )
     return where
 
@@ -336,7 +397,7 @@ def _placement() -> tuple[int, int, int]:
         rank, size, local = -1, 0, 0
     if not 0 <= rank < size:
         raise ValueError(
-            f"RANK must be a number below WORLD_SIZE, however: {found}; start several processes "
-            "with torchrun, which sets both"
+            f"RANK must be a number below WORLD_SIZE; got {found}. Start several processes "
+            "with torchrun, which sets both."
         )
     return rank, size, local

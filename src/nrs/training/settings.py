@@ -52,7 +52,7 @@ class TrainSettings:
     >>> TrainSettings(epochs=0)
     Traceback (most recent call last):
         ...
-    ValueError: epochs must be at least 1, however: epochs=0
+    ValueError: epochs must be at least 1; got 0
     """
 
     epochs: int = 50
@@ -75,7 +75,7 @@ class TrainSettings:
         def check(name: str, holds: bool, expected: str) -> None:
             value = getattr(self, name)
             if not holds:
-                raise ValueError(f"{name} must be {expected}, however: {name}={value!r}")
+                raise ValueError(f"{name} must be {expected}; got {value!r}")
 
         def one_of(name: str, *choices: str) -> None:
             check(name, getattr(self, name) in choices, f"one of {', '.join(map(repr, choices))}")
@@ -142,9 +142,7 @@ def build_optimizer(
             for mine, times in ((False, 1.0), (True, settings.head_lr / settings.lr))
         ]
         if not groups[1]["params"]:
-            raise ValueError(
-                f"head_lr must be None where no head is named, however: {settings.head_lr}"
-            )
+            raise ValueError(f"head_lr must be None where no head is named; got {settings.head_lr}")
 
     def build(fused: bool) -> torch.optim.Optimizer:
         lr, decay = float(settings.lr), float(settings.weight_decay)

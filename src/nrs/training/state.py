@@ -21,6 +21,8 @@ class TrainState:
     ----------
     module, settings, optimizer, generator, device
         What is trained, how, with what, in which order, and where.
+    noise : list of torch.Generator
+        What the module draws from: on the CPU, then on the GPU that it is on.
     history : History
         A row for each epoch that is complete.
     average : WeightAverage or None
@@ -52,6 +54,7 @@ class TrainState:
     settings: TrainSettings
     optimizer: torch.optim.Optimizer
     generator: torch.Generator
+    noise: list[torch.Generator]
     device: torch.device
     history: History = field(default_factory=History)
     average: WeightAverage | None = None
