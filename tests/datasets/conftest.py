@@ -27,6 +27,11 @@ class Page:
     status: int = 200
     redirect: str | None = None
     ranges: bool = True
+    modified: str | None = None  # Last-Modified
+    careless: bool = False  # sends parts whatever If-Range asks for
+    trickle: float = 0.0  # seconds between bytes, of the body or of a header
+    trickles_headers: bool = False
+    raw: bytes | None = None  # the whole answer as it is
 
 
 class Server:
@@ -58,6 +63,15 @@ class Server:
 
     def answer(self, handler, page):
         time.sleep(page.delay)
+        if page.raw is not None:
+            handler.wfile.write(page.raw)
+            handler.close_connection = True
+            return
+        if page.trickles_headers:
+            handler.send_response(200)
+            handler.flush_headers()
+            self.trickle(handler, b"X-Slow: " + b"x" * 10**6, page)
+            return
         if page.redirect is not None:
             handler.send_response(302)
             handler.send_header("Location", page.redirect)
@@ -68,7 +82,8 @@ class Server:
             return
         start = 0
         asked = handler.headers.get("Range")
-        if page.ranges and asked and handler.headers.get("If-Range") == page.etag:
+        same = handler.headers.get("If-Range") in (page.etag, page.modified)
+        if page.ranges and asked and (page.careless or same):
             start = int(asked.removeprefix("bytes=").removesuffix("-"))
         body = page.content[start:]
         handler.send_response(206 if start else 200)
@@ -77,10 +92,15 @@ class Server:
             handler.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
         if page.etag:
             handler.send_header("ETag", page.etag)
+        if page.modified:
+            handler.send_header("Last-Modified", page.modified)
         if not page.endless:
             length = len(body) if page.length is None else page.length
             handler.send_header("Content-Length", str(length))
         handler.end_headers()
+        if page.trickle:
+            self.trickle(handler, body, page)
+            return
         if page.stall_after:
             handler.wfile.write(body[: page.stall_after.pop(0)])
             time.sleep(1)
@@ -94,6 +114,17 @@ class Server:
         except OSError:
             pass
         handler.close_connection = True
+
+    def trickle(self, handler, content, page):
+        end = time.monotonic() + 20
+        try:
+            for byte in content:
+                handler.wfile.write(bytes([byte]))
+                time.sleep(page.trickle)
+                if time.monotonic() > end:
+                    return
+        except OSError:
+            pass
 
     def put(self, path, content, **behaviour):
         self.pages[path] = Page(content, **behaviour)

@@ -54,7 +54,7 @@ def test_members_are_found_wherever_they_are(tmp_path, pack):
     path = pack(tmp_path / "archive", {"top/" + name: c for name, c in GOOD.items()})
     folder = extract(path, tmp_path / "out", max_bytes=100, members=["b/test.txt"])
     assert [str(p.relative_to(folder)) for p in folder.rglob("*.txt")] == ["b/test.txt"]
-    with pytest.raises(ArchiveError, match=r"must hold none\.txt, however: it does not"):
+    with pytest.raises(ArchiveError, match=r"does not contain none\.txt; put"):
         extract(path, tmp_path / "other", max_bytes=100, members=["none.txt"])
 
 
@@ -63,7 +63,7 @@ def assert_refused(path, tmp_path, match, **limits):
     with pytest.raises(ArchiveError, match=match) as caught:
         extract(path, tmp_path / "out" / "deep", **({"max_bytes": 10_000} | limits))
     assert str(path) in str(caught.value)
-    assert "however" in str(caught.value)
+    assert "remove it" in str(caught.value)
     assert {p for p in tmp_path.rglob("*") if p.is_file()} <= before
 
 

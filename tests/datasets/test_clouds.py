@@ -64,7 +64,7 @@ def test_coordinates_of_a_map_keep_the_shape(tmp_path):
         ("1 2\n", "2 numbers"),
         ("a b c\n", "must be a text cloud"),
         ("1 2 3\n4 5\n", "must be a text cloud"),
-        ("1 2 3\n4 5\n", "changed from 3 to 2 at row 2; remove it"),
+        ("1 2 3\n4 5\n", "changed from 3 to 2 at row 2. Remove it"),
         ("2\n1 2 3\n4 5 6\n", "must be a text cloud"),
         ("1 2 3\nx y z\n", "could not convert string 'x'"),
         ("1 2 inf\n", "NaN or infinite"),

@@ -266,7 +266,7 @@ def test_wrong_arguments_are_told():
         load("iris", split="half")
     with pytest.raises(ValueError, match="'sklearn-iris' has none"):
         load("iris", split="official")
-    with pytest.raises(ValueError, match="fold=0"):
+    with pytest.raises(ValueError, match="got 0"):
         load("iris", fold=0)
     assert download.CONNECT_TIMEOUT < 2
 
@@ -276,5 +276,5 @@ def test_get_names_no_file_that_could_not_be_kept(data, folders, tiny):
         (data / source.file).write_bytes(TRAIN if source.part == "train" else TEST)
     (folders / "cache").write_text("a file where the folder should be")
     assert load(tiny).X_train.shape == (6, 3)
-    with pytest.raises(OSError, match=r"must be kept in .*NRS_CACHE"):
+    with pytest.raises(OSError, match=r"cannot be written to .*NRS_CACHE"):
         get(tiny)

@@ -92,10 +92,10 @@ def test_dates_keep_their_time_zone(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(b"a,b\n" * 4000)[:40], "check the file"),
-        (b"PAR1 and nothing more", "check the file"),
-        (b'{"a": 1, "b":\n', "check the file"),
-        (b'{"a": {"b": 1}}\n', "flatten it"),
+        (gzip.compress(b"a,b\n" * 4000)[:40], "Check the file"),
+        (b"PAR1 and nothing more", "Check the file"),
+        (b'{"a": 1, "b":\n', "Check the file"),
+        (b'{"a": {"b": 1}}\n', "Flatten it"),
     ],
     ids=["gzip", "parquet", "half a line", "nested"],
 )

@@ -9,7 +9,10 @@ from nrs.datasets.errors import (
     ArchiveError,
     DatasetFileError,
     DatasetNotFoundError,
+    DatasetUnreachableError,
     DownloadError,
+    EntryError,
+    UnreachableError,
 )
 from nrs.datasets.folders import cache_folder, data_folders
 from nrs.datasets.load import get, load
@@ -19,6 +22,7 @@ from nrs.datasets.readers import Rows, iter_letor, read_letor, write_letor
 from nrs.datasets.readers.mesh import Mesh, read_mesh
 from nrs.datasets.splits import folds, random_split
 from nrs.datasets.surface import sample_surface
+from nrs.datasets.table_file_errors import TableFileError
 
 __all__ = [
     "ArchiveError",
@@ -26,12 +30,16 @@ __all__ = [
     "Dataset",
     "DatasetFileError",
     "DatasetNotFoundError",
+    "DatasetUnreachableError",
     "DownloadError",
     "Entry",
+    "EntryError",
     "Mesh",
     "PaperRow",
     "Rows",
     "Source",
+    "TableFileError",
+    "UnreachableError",
     "cache_folder",
     "data_folders",
     "folds",

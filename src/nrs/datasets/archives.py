@@ -18,6 +18,7 @@ from collections.abc import Collection, Generator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, BinaryIO, cast
 
+from nrs._util.inputs import check_ordinary
 from nrs.datasets.errors import ArchiveError
 
 _CHUNK = 1 << 20
@@ -53,12 +54,14 @@ class _Bounded(io.RawIOBase):
 
 
 def open_stream(path: str | os.PathLike[str], *, max_bytes: int) -> BinaryIO:
-    """Open a plain, gzip, bzip2 or xz file for reading, told apart by its first bytes.
+    """Open a plain, gzip, bzip2 or xz file for reading; its first bytes decide which it is.
 
     Raises
     ------
+    ValueError
+        If it is a device or a named pipe.
     ArchiveError
-        While reading, if the file is damaged or unpacks to more than ``max_bytes``.
+        While reading, if the file is damaged or expands to more than ``max_bytes``.
 
     Examples
     --------
@@ -71,6 +74,7 @@ def open_stream(path: str | os.PathLike[str], *, max_bytes: int) -> BinaryIO:
     b'1 1:0.5'
     """
     path = Path(path)
+    check_ordinary(path)
     with open(path, "rb") as file:
         start = file.read(8)
     opener = next((opener for magic, opener in _MAGIC if start.startswith(magic)), open)
@@ -80,7 +84,7 @@ def open_stream(path: str | os.PathLike[str], *, max_bytes: int) -> BinaryIO:
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is a zip file or a tar file, compressed or not."""
+    """Whether a file is a zip file or a tar file, compressed or not."""
     return _is_zip(Path(path)) or tarfile.is_tarfile(path)
 
 
@@ -116,7 +120,7 @@ def extract(
     """
     path, folder = Path(path), Path(folder)
     if folder.exists():
-        raise FileExistsError(f"the folder to unpack into must not exist, however: {folder} does")
+        raise FileExistsError(f"The folder to unpack into must not exist; {folder} does")
     unpacked = folder.parent / f".{folder.name}.tmp-{secrets.token_hex(8)}"
     unpacked.mkdir(parents=True)
     try:
@@ -142,7 +146,7 @@ def extract(
         missing = set(members or ()) - found
         if missing:
             raise ArchiveError(
-                f"{path} must hold {', '.join(sorted(missing))}, however: it does not; "
+                f"{path} does not contain {', '.join(sorted(missing))}; "
                 "put the archive from the official address in its place"
             )
         os.replace(unpacked, folder)
@@ -152,7 +156,7 @@ def extract(
         # A name that is a file in one entry and a folder in another, or comes twice.
         raise _damaged(path, error) from None
     except OSError as error:
-        # bzip2 tells of damage so, without the number that the disk's errors have.
+        # bzip2 reports damage so, without the number that the disk's errors have.
         if error.errno is not None:
             raise
         raise _damaged(path, error) from None
@@ -171,7 +175,7 @@ _Entry = tuple[str, int, IO[bytes] | None]
 
 
 def _entries(path: Path, max_bytes: int) -> Generator[_Entry, None, None]:
-    """Give name, declared size and content (None for a folder) of each entry, refusing links."""
+    """Yield name, declared size and content (None for a folder) of each entry, refusing links."""
     if _is_zip(path):
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
@@ -223,20 +227,19 @@ def _copy(stream: IO[bytes], target: Path, left: int, path: Path, max_bytes: int
 
 def _damaged(path: Path, error: BaseException) -> ArchiveError:
     return ArchiveError(
-        f"{path} must be a whole archive, however: it cannot be unpacked ({error}); "
-        "remove it and fetch it again"
+        f"{path} is damaged and cannot be unpacked ({error}); remove it and fetch it again"
     )
 
 
 def _too_large(path: Path, limit: int) -> ArchiveError:
     return ArchiveError(
-        f"{path} must unpack to at most {limit:,} bytes or files, however: it holds more; it is "
-        "not the archive it should be, remove it"
+        f"{path} must unpack to at most {limit:,} bytes or files; it holds more. It is not the "
+        "archive it should be: remove it."
     )
 
 
 def _unsafe(path: Path, name: str, why: str) -> ArchiveError:
     return ArchiveError(
-        f"{path} must hold plain files below its own folder, however: {name!r} {why}; "
-        "it is not the archive it should be, remove it"
+        f"{path} must hold plain files below its own folder; {name!r} {why}. It is not the "
+        "archive it should be: remove it."
     )

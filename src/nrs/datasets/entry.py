@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal
 
+from nrs.datasets.errors import EntryError
 from nrs.datasets.paper_table import PaperRow, paper_table
 
 Task = Literal["classification", "regression", "ranking", "multilabel"]
@@ -19,6 +21,17 @@ Preprocess = Literal["none", "standardise", "minmax", "unit", "pixels"]
 _BYTES_PER_VALUE = 24
 _BYTES_PER_ROW = 256
 _BYTES_PER_FILE = 1 << 20
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no count, such as NaN and infinity, which JSON from elsewhere may hold.
+
+    Raises
+    ------
+    EntryError
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
+        raise EntryError(f"{name} must be a whole number of at least 0; got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +57,12 @@ class Source:
     checksum : str or None
         ``"sha256:…"`` or ``"md5:…"`` where known; an altered download is refused.
     limit : int or None
-        Most bytes to accept, as downloaded and unpacked; None derives it from the entry's rows.
+        Most bytes to accept, as downloaded and decompressed; None derives it from the entry's rows.
+
+    Raises
+    ------
+    EntryError
+        If the size or the limit is not a count.
     """
 
     file: str
@@ -57,10 +75,15 @@ class Source:
     checksum: str | None = None
     limit: int | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("size", "limit"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What the catalog knows of a dataset.
+    """What the catalog knows about a dataset.
 
     Attributes
     ----------
@@ -106,6 +129,11 @@ class Entry:
         The installed Python package that holds the data, in place of a file.
     paper : str or None
         The row of the paper's dataset table, where it has one.
+
+    Raises
+    ------
+    EntryError
+        If a number is none that it can be, such as NaN or infinity.
     """
 
     name: str
@@ -133,6 +161,17 @@ class Entry:
     n_folds: int = 0
     package: str | None = None
     paper: str | None = None
+
+    def __post_init__(self) -> None:
+        counts = {f"rows[{part!r}]": n for part, n in self.rows.items()}
+        counts |= {f"shape[{place}]": n for place, n in enumerate(self.shape)}
+        counts |= {"n_folds": self.n_folds}
+        optional = {"n_classes": self.n_classes, "target": self.target}
+        counts |= {name: n for name, n in optional.items() if n is not None}
+        for name, value in counts.items():
+            check_count(name, value)
+        if not 0 <= self.test_size <= 1:
+            raise EntryError(f"test_size must be between 0 and 1; got {self.test_size!r}")
 
     @property
     def file(self) -> str:
@@ -182,7 +221,7 @@ class Entry:
         return None if self.paper is None else paper_table()[self.paper]
 
     def limit(self, source: Source) -> int:
-        """Most bytes that a file of this dataset can need, downloaded or unpacked.
+        """Most bytes that a file of this dataset can need, downloaded or decompressed.
 
         Parameters
         ----------

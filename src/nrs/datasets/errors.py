@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class DatasetNotFoundError(FileNotFoundError):
-    """A dataset is neither in a local folder nor to be fetched; the message says what to do."""
+    """A dataset is in no local folder and cannot be fetched; the message says what to do."""
 
     # FileNotFoundError formats itself from (errno, text); here the message is the text alone.
     def __str__(self) -> str:
@@ -20,8 +20,22 @@ class ArchiveError(ValueError):
 
 
 class DownloadError(OSError):
-    """A download ended early, differs from what was expected, or is larger than allowed."""
+    """A download failed. Whatever goes wrong in one is this error or one of its kinds below.
+
+    That is: the network (`UnreachableError`, or `DatasetUnreachableError` where a dataset is loaded
+    by name), a transfer that was cut or too slow, another size or checksum than expected, a file
+    larger than allowed, a damaged archive, a disk that cannot be written, and an entry of a catalog
+    that cannot be used (`EntryError`).
+    """
 
 
 class UnreachableError(DownloadError):
     """The address did not answer, or does not have the file."""
+
+
+class DatasetUnreachableError(DownloadError, DatasetNotFoundError):
+    """A dataset is in no local folder, and its address cannot be reached."""
+
+
+class EntryError(DownloadError, ValueError):
+    """An entry of a catalog holds a value that it cannot have, such as a size of NaN."""

@@ -16,6 +16,7 @@ from nrs.datasets.entry import Entry
 from nrs.datasets.errors import (
     ArchiveError,
     DatasetFileError,
+    DatasetUnreachableError,
     DownloadError,
     UnreachableError,
 )
@@ -59,7 +60,7 @@ def load(
         The paper's rule (the official split, a seeded 70/30 split, or for yeast all rows, to be
         split by `nrs.datasets.folds`); or another.
     seed : int, default=42
-        Of a random split; the paper's is 42.
+        Seed of a random split; the paper's is 42.
     fold : int, default=1
         Which of the folds the owner prepared (MSLR-WEB10K, MSLR-WEB30K, MQ2008).
     download : bool, default=True
@@ -74,12 +75,14 @@ def load(
     Raises
     ------
     DatasetNotFoundError
-        If the dataset is not on this machine and cannot be fetched; it says which file to put
-        where.
+        If the dataset is not on this machine and has no address, or ``download=False``; it says
+        which file to put where.
+    DownloadError
+        If anything goes wrong in a download: the network (it is a DatasetNotFoundError, too), a
+        transfer that is cut or too slow, a file that is altered, too large or not the catalog's, a
+        cache that cannot be written, an entry with impossible numbers.
     DatasetFileError
         If a local file does not hold what the catalog says.
-    DownloadError
-        If what was fetched is truncated, altered or too large.
     ValueError
         If a name or argument is unknown, or the dataset consists of image or mesh files.
 
@@ -92,8 +95,8 @@ def load(
     _check_fold(entry, fold)
     if entry.layout == "files":
         raise ValueError(
-            f"load gives arrays, however: {entry.name!r} consists of files; "
-            f"nrs.datasets.get({entry.name!r}) gives their folder"
+            f"{entry.name!r} consists of files, and load returns arrays; "
+            f"nrs.datasets.get({entry.name!r}) returns their folder"
         )
     if entry.package is not None:
         arrays = packaged_arrays(entry)
@@ -132,10 +135,10 @@ def get(name: str | Entry, *, fold: int = 1) -> Path:
 
     Raises
     ------
-    DatasetNotFoundError, DatasetFileError, DownloadError, ArchiveError
+    DatasetNotFoundError, DatasetFileError, DownloadError
         As `load`.
-    OSError
-        If the cache cannot be written.
+    ArchiveError
+        If a local archive is damaged, or larger than allowed.
     ValueError
         If the dataset is part of a Python package and has no file.
     """
@@ -143,8 +146,8 @@ def get(name: str | Entry, *, fold: int = 1) -> Path:
     _check_fold(entry, fold)
     if entry.package is not None:
         raise ValueError(
-            f"get needs a dataset with a file, however: {entry.name!r} is part of a Python "
-            f"package; nrs.datasets.load({entry.name!r}) reads it"
+            f"{entry.name!r} is part of a Python package and has no file; "
+            f"nrs.datasets.load({entry.name!r}) reads it"
         )
     if entry.layout == "files":
         return _get_folder(entry)
@@ -153,9 +156,9 @@ def get(name: str | Entry, *, fold: int = 1) -> Path:
         return found.path
     path = _read_raw(entry, fold, download=True, complaint=None)[1]
     if path is None:
-        raise OSError(
-            f"{entry.name!r} must be kept in {cache_folder()}, however: it cannot be written "
-            "there; let the environment variable NRS_CACHE name a folder that can"
+        raise DownloadError(
+            f"{entry.name!r} cannot be written to {cache_folder()}; "
+            "set the environment variable NRS_CACHE to another folder"
         )
     return path
 
@@ -163,8 +166,7 @@ def get(name: str | Entry, *, fold: int = 1) -> Path:
 def _check_fold(entry: Entry, fold: int) -> None:
     if not 1 <= fold <= max(entry.n_folds, 1):
         raise ValueError(
-            f"fold must be between 1 and {max(entry.n_folds, 1)} for {entry.name!r}, "
-            f"however: fold={fold}"
+            f"fold must be between 1 and {max(entry.n_folds, 1)} for {entry.name!r}; got {fold}"
         )
 
 
@@ -190,10 +192,7 @@ def _read_raw(
     except (DatasetFileError, ArchiveError) as error:
         # Not the user's file: away with it, or the next call would stumble over it again.
         shutil.rmtree(fetched, ignore_errors=True)
-        raise DownloadError(
-            f"what {entry.page} offers for {entry.name!r} must be the catalog's dataset, however: "
-            f"{error}"
-        ) from None
+        raise _not_the_dataset(entry, error) from None
     shutil.rmtree(fetched, ignore_errors=True)
     return result
 
@@ -204,8 +203,8 @@ def _parse(entry: Entry, files: dict[str, Path], fold: int) -> tuple[dict[str, A
     names, missing = choose_names(entry, stored)
     if missing:
         raise DatasetFileError(
-            f"the sources of {entry.name!r} must give {', '.join(names | dict.fromkeys(missing))}, "
-            f"however: they lack {', '.join(missing)}"
+            f"The sources of {entry.name!r} must have {', '.join(names | dict.fromkeys(missing))}; "
+            f"they lack {', '.join(missing)}"
         )
     arrays = {name: stored[stored_name] for name, stored_name in names.items()}
     arrays = conform(entry, arrays, next(iter(files.values())), check_rows=fold == 1)
@@ -239,7 +238,8 @@ def _fetch_sources(entry: Entry, folder: Path, fold: int, *, download: bool) -> 
                     checksum=source.checksum,
                 )
             except UnreachableError as error:
-                raise not_found(entry, str(error), fold) from None
+                missing = not_found(entry, str(error), fold)
+                raise DatasetUnreachableError(str(missing)) from None
         files[source.file] = target
     return files
 
@@ -257,6 +257,14 @@ def _get_folder(entry: Entry) -> Path:
     limit = entry.limit(source) if source is not None else 1 << 36
     try:
         return inner_folder(extract(archive, cache_folder() / entry.file, max_bytes=limit))
+    except ArchiveError as error:
+        if fetched is None:
+            raise
+        raise _not_the_dataset(entry, error) from None
     finally:
         if fetched is not None:
             shutil.rmtree(fetched.parent, ignore_errors=True)
+
+
+def _not_the_dataset(entry: Entry, error: ValueError) -> DownloadError:
+    return DownloadError(f"{entry.page} does not offer {entry.name!r} as in the catalog: {error}")

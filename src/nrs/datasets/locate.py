@@ -1,4 +1,4 @@
-"""Finding a dataset's files on this machine, and saying what to do when they are not there."""
+"""Finding a dataset's files on this machine, and saying what to do where they are missing."""
 
 from __future__ import annotations
 
@@ -113,11 +113,11 @@ def _check_local(path: Path, source: Source) -> None:
     try:
         check_file(path, str(path), size=source.size, checksum=source.checksum)
     except DownloadError as error:
-        raise DatasetFileError(f"{error}; remove it or put a good copy there") from None
+        raise DatasetFileError(f"{error} Remove it, or put a good copy there.") from None
 
 
 def _places(entry: Entry, source: Source, fold: int) -> Iterator[Path]:
-    """Give the places where a source is: as fetched, decompressed, or unpacked."""
+    """Yield the places where a source is: as fetched, decompressed, or unpacked."""
     plain = source.file
     for ending in _COMPRESSED:
         plain = plain.removesuffix(ending)
@@ -138,7 +138,7 @@ def not_found(entry: Entry, reason: str, fold: int = 1) -> DatasetNotFoundError:
     folders = data_folders()
     folder = folders[0] if folders else cache_folder()
     lines = [
-        f"the dataset {entry.name!r} must be on this machine or to be fetched, however: {reason}",
+        f"The dataset {entry.name!r} is not on this machine and cannot be fetched: {reason}",
         "Put one of these in place:",
     ]
     if entry.layout == "files":
@@ -155,7 +155,7 @@ def not_found(entry: Entry, reason: str, fold: int = 1) -> DatasetNotFoundError:
             lines.append(f"  {start} {place}  ({_format(source)}){_from(source)}")
     lines.append(f"Its page: {entry.page}")
     if not folders:
-        lines.append("Any other folder will do if the environment variable NRS_DATA names it.")
+        lines.append("For another folder, set the environment variable NRS_DATA to it.")
     return DatasetNotFoundError("\n".join(lines))
 
 
@@ -186,7 +186,7 @@ def _lacks(entry: Entry, path: Path, missing: list[str], available: list[str]) -
     ]
     advice = f"load {' or '.join(served)}, which this file has, or " if served else ""
     return DatasetFileError(
-        f"{path} must hold the arrays {', '.join(array_names(entry))} of {entry.name!r}, however: "
-        f"it lacks {', '.join(missing)} and holds {', '.join(available)}; {advice}put the whole "
-        f"set from {entry.page} in its place (nrs.datasets.get fetches it)"
+        f"{path} must hold the arrays {', '.join(array_names(entry))} of {entry.name!r}; "
+        f"it lacks {', '.join(missing)} and holds {', '.join(available)}. To fix it, {advice}put "
+        f"the whole set from {entry.page} in its place (nrs.datasets.get fetches it)"
     )

@@ -1,4 +1,4 @@
-"""What is said about a table file that cannot be used: what is wrong with it, and what to do."""
+"""Errors of table files that cannot be used: what is wrong with them, and what to do."""
 
 from __future__ import annotations
 
@@ -20,29 +20,31 @@ def clear_errors(name: str, columns: Sequence[str] = ()) -> Iterator[None]:
     pyarrow = import_pyarrow()
     try:
         yield
+    except MemoryError:  # Arrow's own is one; the file is not to blame.
+        raise
     except (UnicodeDecodeError, LookupError) as error:
         if isinstance(error, KeyError):
             raise
         raise wrong_encoding(name, str(error)) from None
     except pyarrow.ArrowException as error:
-        raise _told(name, str(error), columns) from None
+        raise _described(name, str(error), columns) from None
     except OSError as error:
         # Arrow reports damaged files as OSError without a number.
         if error.errno is not None:
             raise
-        raise _told(name, str(error), []) from None
+        raise _described(name, str(error), []) from None
 
 
-def _told(name: str, said: str, columns: Sequence[str]) -> TableFileError:
+def _described(name: str, said: str, columns: Sequence[str]) -> TableFileError:
     said = " ".join(said.split())
     if "UTF8" in said or "UTF-8" in said:
         return wrong_encoding(name, said)
     if "Expected" in said and "columns, got" in said:
         cells = said.partition("parse error: ")[2] or said
         return TableFileError(
-            f"{name} must have as many cells in every row as in its header, however: "
-            f"{_short(cells[0].lower() + cells[1:])}; quote cells that hold the separator, "
-            "or mend that row"
+            f"{name} must have as many cells in every row as in its header: "
+            f"{_short(cells[0].lower() + cells[1:])}. Quote cells that contain the separator, "
+            "or fix that row."
         )
     if "conversion error to" in said:
         # In CSV column #3: CSV conversion error to double: invalid value 'x'
@@ -58,8 +60,8 @@ def _told(name: str, said: str, columns: Sequence[str]) -> TableFileError:
         before, _, after = said.partition("changed from ")[2].partition(" to ")
         return _changed(name, repr(column), f"a {before}", f"a {after}")
     return TableFileError(
-        f"{name} must be CSV, JSON lines, Parquet or Arrow, however: {_short(said)}; "
-        "check the file, or write it again"
+        f"{name} cannot be read as CSV, JSON lines, Parquet or Arrow: {_short(said).rstrip('.')}. "
+        "Check the file, or write it again."
     )
 
 
@@ -73,8 +75,8 @@ _WORDS = {
 
 def _changed(name: str, column: str, expected: str, found: str) -> TableFileError:
     return TableFileError(
-        f"{name} must hold {expected} in column {column}, as when the model was fitted, however: "
-        f"it holds {found}; mend the column, or fit again"
+        f"{name} must hold {expected} in column {column}, as in the fit; it holds {found}. "
+        "Fix the column, or fit again."
     )
 
 
@@ -88,8 +90,7 @@ def unread_text(name: str, column: str, kind: str, said: str) -> TableFileError:
 
 def wrong_encoding(name: str, said: str) -> TableFileError:
     return TableFileError(
-        f"{name} must be UTF-8 text, however: {_short(said)}; "
-        "name its encoding, such as encoding='latin-1'"
+        f"{name} must be UTF-8 text: {_short(said)}. Name its encoding, such as encoding='latin-1'."
     )
 
 
@@ -98,11 +99,11 @@ def check_text(schema: Any, name: str) -> None:
     types = import_pyarrow().types
     for field in schema:
         if types.is_binary(field.type):
-            raise wrong_encoding(name, f"column {field.name!r} is not")
+            raise wrong_encoding(name, f"column {field.name!r} is not UTF-8")
         if types.is_nested(field.type):
             raise TableFileError(
-                f"{name} must hold plain values, however: {field.name!r} holds "
-                f"{'lists' if types.is_list(field.type) else 'objects'}; flatten it first"
+                f"{name} must hold plain values; {field.name!r} holds "
+                f"{'lists' if types.is_list(field.type) else 'objects'}. Flatten it first."
             )
 
 
@@ -110,11 +111,11 @@ def check_names(names: Sequence[str], name: str) -> None:
     repeated = [found for found, count in Counter(names).items() if count > 1]
     if repeated:
         raise TableFileError(
-            f"{name} must have columns of different names, however: {_listed(repeated)} "
-            f"{'is' if len(repeated) == 1 else 'are'} repeated; rename them"
+            f"{name} must have distinct column names; {_listed(repeated)} "
+            f"{'is' if len(repeated) == 1 else 'are'} repeated. Rename them."
         )
     if any("\ufffd" in found for found in names):
-        raise wrong_encoding(name, "the names of its columns are not")
+        raise wrong_encoding(name, "the names of its columns are not UTF-8")
 
 
 def check_wanted(wanted: Sequence[str], names: Sequence[str], name: str) -> None:
@@ -131,15 +132,12 @@ def missing_columns(name: str, missing: Sequence[str], names: Sequence[str]) -> 
     advice = f"is it {close[0]!r}?" if close else f"its columns are {_listed(names, 6)}"
     many = len(missing) > 1
     return TableFileError(
-        f"{name} must have the column{'s' if many else ''} {_listed(missing)}, however: "
-        f"{'they are' if many else 'it is'} missing; {advice}"
+        f"{name} must have the column{'s' if many else ''} {_listed(missing)}; {advice}"
     )
 
 
 def no_rows(name: str) -> TableFileError:
-    return TableFileError(
-        f"{name} must have rows, however: it has a header and nothing below it; check the file"
-    )
+    return TableFileError(f"{name} has no rows, only a header; check the file")
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:

@@ -1,8 +1,12 @@
-"""Tables in files: CSV, Parquet, Arrow, JSON lines, packed or not, whole or in chunks.
+"""Tables in files: CSV, Parquet, Arrow, JSON lines, compressed or not, whole or in chunks.
 
 Two ways in. `read_table_file` reads a whole file and finds the types of its columns from all of
-its rows; `stream_table_file` reads one chunk after the other with bounded memory, the types of the
-columns being told by the caller, who has a fitted model.
+its rows; `stream_table_file` reads one chunk after the other with bounded memory; the caller, who
+has a fitted model, names the types of the columns.
+
+Files come from anywhere, so what they may cost is bounded: a compressed file may expand to
+`MAX_EXPANSION` times its size (`MIN_EXPANDED_BYTES` in any case), JSON values may be nested
+`MAX_DEPTH` deep, and devices and named pipes are refused.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from nrs._util.inputs import check_ordinary
 from nrs.datasets.large_table import Table
 from nrs.datasets.parts import is_parts
 from nrs.datasets.table_file_errors import (
@@ -36,6 +41,11 @@ Format = Literal["csv", "json lines", "parquet", "arrow"]
 CHUNK_BYTES = 2 << 20
 # Rows of a chunk of a file that is stored in columns.
 CHUNK_ROWS = 1 << 16
+# Bounds on the expansion of a compressed file; tables rarely compress below a fiftieth.
+MAX_EXPANSION = 100
+MIN_EXPANDED_BYTES = 1 << 28
+# Arrow overflows the stack on JSON that is nested tens of thousands deep; a table is flat.
+MAX_DEPTH = 100
 # What the format, the separator and the time zones are read from.
 _HEAD_BYTES = 1 << 18
 _CODECS = {
@@ -45,6 +55,8 @@ _CODECS = {
     b"\x04\x22\x4d\x18": "lz4",
 }
 _SEPARATORS = ",\t;|"
+# A text of JSON, whole or cut at the end of what was read.
+_JSON_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _QUOTED = re.compile(rf'(^|[{_SEPARATORS}])"(?:[^"]|"")*"', re.MULTILINE)
 
 
@@ -59,8 +71,8 @@ def read_table_file(
     Parameters
     ----------
     source : path, or "-" for standard input
-        CSV (also apart by tabs, semicolons or bars), JSON lines, Parquet, or Arrow; gzip, bzip2,
-        zstd and lz4 are unpacked on the way. The content decides, not the name.
+        CSV (also separated by tabs, semicolons or bars), JSON lines, Parquet, or Arrow; gzip,
+        bzip2, zstd and lz4 are decompressed on the way. The content decides, not the name.
     as_text : sequence of str
         Columns of a text file to read as text even where they look like numbers.
     encoding : str
@@ -75,7 +87,9 @@ def read_table_file(
     ------
     TableFileError
         If the file is empty, has no rows, rows of different lengths, repeated names, another
-        encoding, or cannot be read at all.
+        encoding, expands too much, or cannot be read at all.
+    ValueError
+        If it is a device or a named pipe.
     FileNotFoundError
         If there is no such file.
     ImportError
@@ -144,7 +158,7 @@ def stream_table_file(
         "duration": what the cells of a text file are read as. A file with types of its own keeps
         them.
     also : sequence of str
-        Columns to read beside these, as they are: cells of a CSV file as text.
+        Further columns to read, as they are: cells of a CSV file as text.
     encoding : str
         Of text files.
     chunk_bytes : int
@@ -153,8 +167,8 @@ def stream_table_file(
     Yields
     ------
     pyarrow.Table
-        The columns, then the others; what is asked for as both stands twice. At least one row;
-        never an empty table.
+        The columns, then the others; a column that is asked for as both is there twice. Never an
+        empty table.
 
     Raises
     ------
@@ -194,7 +208,7 @@ def stream_table_file(
 
 
 def column_names(source: Any, *, encoding: str = "utf-8") -> list[str]:
-    """Tell the columns of a table from its head; not for standard input, which would be used up.
+    """The columns of a table, from its head; not for standard input, which would be used up.
 
     Raises
     ------
@@ -271,7 +285,7 @@ def _text_type(found: Any, name: str, kind: str | None) -> Any:
     if kind == "boolean":
         return pyarrow.bool_()
     if kind == "date":
-        # The head tells whether there are time zones; fractions of a second may come later.
+        # The head shows whether there are time zones; fractions of a second may come later.
         seen = found.field(name).type if name in found.names else None
         zone = seen.tz if seen is not None and pyarrow.types.is_timestamp(seen) else None
         return pyarrow.timestamp("us", tz=zone)
@@ -304,56 +318,66 @@ class _Opened:
 
     def __init__(self, name: str, path: Path | None, pipe: Any = None) -> None:
         self.name, self._path, self._pipe = name, path, None
-        self._packed: bytes | None = None
+        self._content: bytes | None = None
         if path is None:
             start = pipe.read(8)
             if _codec_of(start) is not None:
-                # Kept packed, since it is read twice; only what is not packed streams from a pipe.
-                self._packed = start + pipe.read()
+                # Kept compressed, since it is read twice; only plain bytes stream from a pipe.
+                self._content = start + pipe.read()
             else:
                 self._pipe = _Joined(start, pipe)
-        stream = self._unpacked() if self._pipe is None else self._pipe
+        stream = self._plain() if self._pipe is None else self._pipe
         self._head = stream.read(_HEAD_BYTES)
         if not self._head.strip():
-            raise TableFileError(f"{name} must be a table, however: it is empty; check the file")
+            raise TableFileError(f"{name} is empty; check the file")
         self.format = _format_of(self._head, name)
+        if self.format == "json lines":
+            _Shallow(io.BytesIO(self._head), name).read()
         self.names: list[str] = []
 
-    def _unpacked(self) -> Any:
+    def _plain(self) -> Any:
+        """The bytes from the start, decompressed."""
         pyarrow = import_pyarrow()
-        if self._packed is not None:
-            file = pyarrow.BufferReader(self._packed)
+        if self._content is not None:
+            file = pyarrow.BufferReader(self._content)
         else:
             file = pyarrow.OSFile(str(self._path))
         codec = _codec_of(file.read(8))
         file.seek(0)
-        return file if codec is None else pyarrow.CompressedInputStream(file, codec)
+        if codec is None:
+            return file
+        limit = max(MIN_EXPANDED_BYTES, MAX_EXPANSION * file.size())
+        stream = pyarrow.CompressedInputStream(file, codec)
+        return pyarrow.PythonFile(_Bounded(stream, limit, self.name), "r")
 
     def keep(self) -> None:
         """Take all of a pipe into memory, so that it can be read more than once."""
         if self._pipe is not None:
-            self._packed, self._pipe = self._head + self._pipe.read(), None
+            self._content, self._pipe = self._head + self._pipe.read(), None
 
     def stream(self) -> Any:
-        """The unpacked bytes from the start; of a pipe only once."""
+        """The plain bytes from the start; of a pipe only once."""
+        pyarrow = import_pyarrow()
+        if self.format == "json lines":
+            source = self._plain() if self._pipe is None else _Joined(self._head, self._pipe)
+            return pyarrow.PythonFile(_Shallow(source, self.name), "r")
         if self._pipe is None:
-            return self._unpacked()
-        return import_pyarrow().PythonFile(_Joined(self._head, self._pipe), "r")
+            return self._plain()
+        return pyarrow.PythonFile(_Joined(self._head, self._pipe), "r")
 
     def seekable(self) -> Any:
-        """The unpacked bytes, read in any order."""
+        """The plain bytes, read in any order."""
         pyarrow = import_pyarrow()
         if self._pipe is not None:
             return pyarrow.BufferReader(self._head + self._pipe.read())
-        file = self._unpacked()
+        file = self._plain()
         return file if isinstance(file, pyarrow.OSFile) else pyarrow.BufferReader(file.read())
 
     def text(self, encoding: str) -> Any:
         """The bytes of a text file that can be in this encoding."""
         if self._head[:2] in (b"\xff\xfe", b"\xfe\xff") and encoding == "utf-8":
             raise TableFileError(
-                f"{self.name} must be UTF-8 text, however: it looks like UTF-16; "
-                "use encoding='utf-16'"
+                f"{self.name} must be UTF-8 text and looks like UTF-16; use encoding='utf-16'"
             )
         return self.stream()
 
@@ -428,15 +452,16 @@ def _opened(source: str | os.PathLike[str]) -> Iterator[_Opened]:
         return
     path = Path(source)
     if path.is_dir():
-        raise TableFileError(f"{path} must be a file, however: it is a folder; name a file in it")
+        raise TableFileError(f"{path} is a folder; name a file in it")
     if not path.exists():
-        raise FileNotFoundError(f"{path} must exist, however: it does not; check the name")
+        raise FileNotFoundError(f"File not found: {path}")
+    check_ordinary(path)
     if path.is_file():
         with clear_errors(str(path)):
             opened = _Opened(str(path), path)
         yield opened
         return
-    # A named pipe, such as a shell's process substitution.
+    # A pipe that the shell opened, such as its process substitution.
     with open(path, "rb") as pipe:
         with clear_errors(str(path)):
             opened = _Opened(str(path), None, pipe)
@@ -464,6 +489,65 @@ class _Joined(io.RawIOBase):
         return found + self._rest.read(size - len(found)) if len(found) < size else found
 
 
+class _Bounded(io.RawIOBase):
+    """A stream that gives at most so many bytes, and fails where there are more."""
+
+    def __init__(self, stream: Any, limit: int, name: str) -> None:
+        self._stream, self._limit, self._left, self._name = stream, limit, limit, name
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        whole = size is None or size < 0
+        block = self._stream.read(self._left + 1 if whole else size)
+        self._left -= len(block)
+        if self._left < 0:
+            raise TableFileError(
+                f"{self._name} expands to more than {self._limit:,} bytes, {MAX_EXPANSION} times "
+                "its size; if you trust it, decompress it first"
+            )
+        return bytes(block)
+
+
+class _Shallow(io.RawIOBase):
+    """JSON lines that are refused where a value is nested deeper than `MAX_DEPTH`."""
+
+    def __init__(self, stream: Any, name: str) -> None:
+        self._stream, self._name = stream, name
+        self._line = b""  # what was read of the present line
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        block = bytes(self._stream.read() if size is None or size < 0 else self._stream.read(size))
+        text = self._line + block
+        # Few brackets in all cannot be deep in any line: lines are only looked at one by one where
+        # there are many.
+        if _openings(text) > text.count(b"\n") + MAX_DEPTH:
+            for line in text.split(b"\n"):
+                if _openings(line) > MAX_DEPTH and _depth(line) > MAX_DEPTH:
+                    raise TableFileError(
+                        f"{self._name} has values nested more than {MAX_DEPTH} deep; flatten them"
+                    )
+        self._line = text[text.rfind(b"\n") + 1 :]
+        return block
+
+
+def _openings(text: bytes) -> int:
+    return text.count(b"{") + text.count(b"[")
+
+
+def _depth(line: bytes) -> int:
+    """How deep the values of a line of JSON are nested."""
+    depth = deepest = 0
+    for bracket in re.findall(rb"[\[\]{}]", _JSON_TEXT.sub(b"", line)):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def _format_of(head: bytes, name: str) -> Format:
     if head.startswith(b"PAR1"):
         return "parquet"
@@ -474,12 +558,11 @@ def _format_of(head: bytes, name: str) -> Format:
         return "json lines"
     if start.startswith(b"["):
         raise TableFileError(
-            f"{name} must hold an object a line, however: it is one JSON array; "
-            f"convert it: jq -c '.[]' {name} > rows.jsonl"
+            f"{name} must hold one object per line; it is one JSON array. "
+            f"Convert it: jq -c '.[]' {name} > rows.jsonl"
         )
     if b"\x00" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         raise TableFileError(
-            f"{name} must be a table, however: it is a binary file of another kind; give CSV, "
-            "JSON lines, Parquet or Arrow"
+            f"{name} is a binary file of another kind; pass CSV, JSON lines, Parquet or Arrow"
         )
     return "csv"

@@ -48,6 +48,6 @@ def stack_rows(parts: Sequence[Rows]) -> Rows:
 def unreadable(path: str | os.PathLike[str], format: str, what: object) -> DatasetFileError:
     """Say that a file is not of its format."""
     return DatasetFileError(
-        f"{os.fspath(path)} must be a {format} file, however: {what}; "
-        "remove it or put a good copy in its place"
+        f"{os.fspath(path)} must be a {format} file; {what}. "
+        "Remove it or put a good copy in its place."
     )
