@@ -45,3 +45,13 @@ def test_a_missing_directory_is_named(tmp_path):
     writing = atomic_write(tmp_path / "absent" / "file")
     with pytest.raises(FileNotFoundError, match=r"Directory not found: .*absent"), writing:
         pass
+
+
+@pytest.mark.parametrize(("make", "kind"), [(os.mkdir, "folder"), (os.mkfifo, "pipe")])
+def test_only_files_are_replaced(tmp_path, make, kind):
+    path = tmp_path / "file"
+    make(path)
+    with pytest.raises(OSError, match=f"{kind} and cannot be replaced"), atomic_write(path):
+        raise AssertionError("the block must not begin")
+    assert not path.is_file()
+    assert os.listdir(tmp_path) == ["file"]

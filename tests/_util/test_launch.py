@@ -9,7 +9,7 @@ import time
 import pytest
 
 import nrs
-from nrs._util.launch import end, launch
+from nrs._util.launch import FEW, check_count, end, launch
 
 # A parent that starts a child, prints its process id and waits.
 BY_PIPE = """
@@ -80,3 +80,9 @@ def test_a_child_that_does_not_end_is_killed():
 def test_the_process_itself_is_not_its_own_parent():
     code = "import os; from nrs._util.launch import end_with_parent; end_with_parent(os.getpid())"
     assert launch(code + "; import time; time.sleep(0.5)").wait() == 0
+
+
+def test_many_more_threads_or_processes_than_cores_are_refused():
+    check_count(FEW, "n_jobs")
+    with pytest.raises(ValueError, match=r"n_workers=100,000 is far above the \d+ cores"):
+        check_count(100_000, "n_workers")

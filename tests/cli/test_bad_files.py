@@ -11,8 +11,8 @@ GOOD = "months,plan,left\n" + "".join(
     f"{k},{'basic' if k % 3 else 'plus'},{'yes' if k % 2 else 'no'}\n" for k in range(60)
 )
 BAD = {
-    "empty": (b"", "it is empty"),
-    "header only": (b"months,plan,left\n", "nothing below it"),
+    "empty": (b"", "is empty"),
+    "header only": (b"months,plan,left\n", "has no rows, only a header"),
     "ragged": (GOOD.encode() + b"1,basic,no,more\n", "as many cells in every row"),
     "latin-1": (GOOD.replace("plus", "plüs").encode("latin-1"), "--encoding latin-1"),
     "utf-16": (GOOD.encode("utf-16"), "--encoding utf-16"),
@@ -130,7 +130,7 @@ def test_a_model_file_that_is_not_one(command, run, tmp_path, monkeypatch):
     rows = ["rows.csv"] if command in ("predict", "evaluate") else []
     before = sorted(tmp_path.iterdir())
     result = run(command, "model.safetensors", *rows)
-    _refused(result, "must be a model file", tmp_path, before)
+    _refused(result, "is not a model file that nrs saved", tmp_path, before)
     result = run(command, "nowhere.safetensors", *rows)
     _refused(result, "File not found: nowhere.safetensors", tmp_path, before)
 
@@ -156,6 +156,16 @@ def test_another_kind_of_model_is_named(run, tmp_path):
     before = sorted(tmp_path.iterdir())
     result = run("predict", path, tmp_path / "rows.csv")
     _refused(result, "is 'checkpoint'", tmp_path, before)
+
+
+def test_a_forged_model_is_refused_and_cannot_steer_the_terminal(run, tmp_path):
+    path = tmp_path / "forged.safetensors"
+    write_model(path, {}, {"encoder": {}}, kind="table")
+    _refused(run("info", path), "Cannot load", tmp_path, [path])
+    write_model(path, {}, {}, kind="image", made={"seed": "\x1b[2J\ud800"})
+    shown = run("info", path).output
+    assert r"seed \x1b[2J" in shown
+    assert "\x1b" not in shown
 
 
 def test_a_wrong_encoding_can_be_told(run, tmp_path):

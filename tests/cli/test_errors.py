@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nrs.cli.app import app
-from nrs.cli.errors import in_flags
+from nrs.cli.report import in_flags
 from tests.test_house import SOURCE
 
 LIBRARY = [

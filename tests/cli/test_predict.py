@@ -48,10 +48,10 @@ def test_the_rows_of_a_table(fitted, tmp_path):
     ("model", "source", "message"),
     [
         ("model.safetensors", "narrow.csv", "must have the column 'b'"),
-        ("model.safetensors", "empty.csv", "it is empty"),
+        ("model.safetensors", "empty.csv", "is empty"),
         ("model.safetensors", "nowhere.csv", "File not found: "),
         ("nowhere.safetensors", "rows.csv", "File not found: "),
-        ("rows.csv", "rows.csv", "must be a model file"),
+        ("rows.csv", "rows.csv", "is not a model file"),
         ("other.safetensors", "rows.csv", "is 'checkpoint'"),
     ],
 )
@@ -129,3 +129,21 @@ def test_the_advice_to_drop_an_identifier_can_be_typed_as_it_is(tmp_path, run):
     assert done.exit_code == 0, done.output
     assert "'customer id' is different in every row and looks like an ID" in done.output
     assert "consider --drop 'customer id'\n" in done.output
+
+
+def test_cells_that_a_spreadsheet_would_run_are_quoted_on_request(fitted, tmp_path):
+    folder, expected = fitted
+    rows = pd.read_csv(folder / "rows.csv").assign(note="=1+1", change="-5")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    given = [folder / "model.safetensors", tmp_path / "rows.csv", "--keep", "note"]
+    given += ["--keep", "change"]
+    safe, plain = _predict(*given, "--safe-csv"), _predict(*given)
+    assert safe.output.splitlines()[1] == f"'=1+1,-5,{expected[0]}"
+    assert plain.output.splitlines()[1] == f"=1+1,-5,{expected[0]}"
+    out = tmp_path / "out.csv.gz"
+    assert _predict(*given, "--safe-csv", "-o", out).exit_code == 0
+    assert set(pd.read_csv(out)["note"]) == {"'=1+1"}
+    for wrong in (("-o", tmp_path / "out.jsonl"), ("--json",)):
+        result = _predict(*given, "--safe-csv", *wrong)
+        assert result.exit_code == 2
+        assert "--safe-csv needs CSV output" in result.output

@@ -81,7 +81,10 @@ def test_evaluate_info_explain_export(churn, run, tmp_path):
     facts = json.loads(run("info", model, "--json").output)
     assert (facts["kind"], facts["classes"]) == ("table", ["no", "yes"])
     assert facts["about"]["target"] == "churned"
-    assert "months (number)" in run("info", model).output
+    shown = run("info", model).output
+    assert "months (number)" in shown
+    assert "platform" in facts["made"]
+    assert f"made        nrs {facts['made']['nrs']}, torch" in shown
     shown = json.loads(run("explain", model, "--trees", 2, "--json").output)
     assert len(shown["trees"]) == 2
     assert sum(shown["importance"].values()) == pytest.approx(1)

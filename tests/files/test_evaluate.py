@@ -6,6 +6,7 @@ import pytest
 
 from nrs import NRSClassifier, NRSRegressor
 from nrs.files.evaluate import evaluate_file
+from nrs.tabular.encode.column_encoder import ColumnWarning
 
 QUICK = {"preset": "fast", "epochs": 2, "random_state": 0, "verbose": 0}
 
@@ -54,3 +55,12 @@ def test_what_cannot_be_scored_is_refused_in_the_words_of_python(rows, tmp_path)
         evaluate_file(model, path, "other")
     with pytest.raises(ValueError, match="has no rows with a value of 'none'"):
         evaluate_file(model, path, "none")
+
+
+def test_unusual_rows_of_a_file_are_named_once(rows, tmp_path):
+    model = NRSClassifier(**QUICK).fit(rows[["a", "b"]], rows["up"])
+    wild = rows.assign(a=rows["a"].where(rows.index % 20 != 0, 1e9))
+    wild.to_parquet(tmp_path / "rows.parquet", row_group_size=20)
+    with pytest.warns(ColumnWarning, match="3 in 'a'") as shown:
+        evaluate_file(model, tmp_path / "rows.parquet", "up")
+    assert len(shown) == 1

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+from nrs._util.inputs import refuse_input
 
 
 @contextlib.contextmanager
@@ -21,8 +24,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ------
     FileNotFoundError
         If the directory of ``path`` does not exist.
+    shutil.SameFileError
+        If ``path`` is an input of a surrounding `nrs._util.inputs.reading` block.
     OSError
-        If writing fails, for instance on a full disk. ``path`` is as it was before.
+        If writing fails, for instance on a full disk, or if ``path`` is a folder, a device or a
+        named pipe. ``path`` is as it was before.
 
     Examples
     --------
@@ -34,10 +40,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ...     path.read_bytes()
     b'whole'
     """
+    check_output(path)
     # A link stays a link: the file it points to is replaced.
     target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"Directory not found: {target.parent}; create it first")
     temporary = target.parent / f"{temporary_prefix(target.name)}{secrets.token_hex(8)}"
     try:
         with open(temporary, "xb") as file:
@@ -50,6 +55,29 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
         raise
     _sync_directory(target.parent)
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that `atomic_write` cannot or must not replace, before the work, not after it.
+
+    Raises
+    ------
+    OSError
+        As `atomic_write` does.
+    """
+    refuse_input(path)
+    parent = Path(os.path.realpath(path)).parent
+    if not parent.is_dir():
+        raise FileNotFoundError(f"Directory not found: {parent}; create it first")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"Cannot write to the folder {parent}; choose another")
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        raise OSError(f"{os.fspath(path)} is {kind} and cannot be replaced; choose another output")
 
 
 def temporary_prefix(name: str) -> str:

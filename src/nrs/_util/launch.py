@@ -48,6 +48,26 @@ def launch(
         )  # fmt: skip
 
 
+# So many threads or processes are always allowed, and so many for each core.
+FEW, PER_CORE = 16, 4
+
+
+def check_count(count: int, name: str) -> None:
+    """Refuse many more threads or processes than cores: they only cost memory, and can crash.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 16, and more than 4 per core.
+    """
+    cores = os.cpu_count() or 1
+    most = max(FEW, PER_CORE * cores)
+    if count > most:
+        raise ValueError(
+            f"{name}={count:,} is far above the {cores} cores of this machine; use at most {most}."
+        )
+
+
 def end(child: subprocess.Popen[bytes], grace: float = 0.0) -> None:
     """Close the standard input of a child, and kill it if it is still there after some seconds."""
     with contextlib.suppress(OSError):

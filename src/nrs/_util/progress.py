@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Self
 
+from nrs._util.text import printable
+
 
 class Bar:
     """A progress bar on stderr, drawn by rich; where it is not `shown` its methods do nothing.
@@ -29,7 +31,7 @@ class Bar:
         self.shown = bar is not None
         self.logs = bar is None and verbose >= (1 if terminal else 2)
         if bar is not None:
-            self._bar, self._task = bar, bar.add_task(text, total=total, completed=done)
+            self._bar, self._task = bar, bar.add_task(printable(text), total=total, completed=done)
 
     def start(self) -> Self:
         if self.shown:
@@ -44,13 +46,15 @@ class Bar:
 
     def update(self, **changes: Any) -> None:
         """Change `completed`, `total` or `description`, or `advance` by so much."""
+        if "description" in changes:
+            changes["description"] = printable(changes["description"])
         if self.shown:
             self._bar.update(self._task, **changes)
 
     def write(self, text: str) -> None:
         """Write a line above the bar."""
         if self.shown:
-            self._bar.console.print(text, style="yellow", markup=False, highlight=False)
+            self._bar.console.print(printable(text), style="yellow", markup=False, highlight=False)
 
 
 def _rich_bar(kind: str) -> Any:
@@ -59,7 +63,7 @@ def _rich_bar(kind: str) -> Any:
         from rich.console import Console
     except ImportError:
         return None
-    text, bar = progress.TextColumn("{task.description}"), progress.BarColumn()
+    text, bar = progress.TextColumn("{task.description}", markup=False), progress.BarColumn()
     left = progress.TimeRemainingColumn()
     columns = {
         "part": (bar, progress.TextColumn("{task.percentage:>3.0f}%"), left, text),

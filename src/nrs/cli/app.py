@@ -16,6 +16,7 @@ from nrs.cli.fit import fit
 from nrs.cli.info import info
 from nrs.cli.paper import paper
 from nrs.cli.predict import predict
+from nrs.cli.terminal import echo
 from nrs.cli.train import train
 from nrs.cli.tune import tune
 
@@ -37,7 +38,7 @@ for command in (fit, tune, predict, evaluate, explain, compare, info, export):
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"nrs {__version__}")
+        echo(f"nrs {__version__}")
         raise typer.Exit
 
 

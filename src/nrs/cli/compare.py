@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -17,8 +16,8 @@ from nrs.cli.options import (
     Seed,
     Target,
     Task,
-    echo_json,
 )
+from nrs.cli.terminal import Grid, echo_json, echo_status
 
 
 @refusals
@@ -55,13 +54,11 @@ def compare(
     )
 
     def show(method: str, fold: int) -> None:
-        if sys.stderr.isatty():
-            typer.echo(f"\r\033[K{method}, fold {fold + 1} of {folds}", err=True, nl=False)
+        echo_status(f"{method}, fold {fold + 1} of {folds}")
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     compared = compare_methods(table, names, folds=folds, seed=seed, on_fit=show)
-    if sys.stderr.isatty():
-        typer.echo("\r\033[K", err=True, nl=False)
+    echo_status("")
     if as_json:
         echo_json(
             {
@@ -75,19 +72,11 @@ def compare(
             }
         )
         return
-    from rich.console import Console
-    from rich.table import Table
-
     metrics = METRICS[table.task]
-    grid = Table(
-        title=f"{table.source}: {table.task} of {target}, {folds} folds, mean ± std",
-        box=None,
-        header_style="bold",
-        title_justify="left",
-    )
+    grid = Grid(f"{table.source}: {table.task} of {target}, {folds} folds, mean ± std")
     grid.add_column("")
     for name in (*metrics, "fit s", "predict s"):
-        grid.add_column(name.replace("_", " "), justify="right")
+        grid.add_column(name.replace("_", " "), right=True)
     for one in compared:
         if one.problem is not None:
             grid.add_row(one.name, one.problem)
@@ -95,4 +84,4 @@ def compare(
         found = map(one.mean_and_std, metrics)
         cells = [f"{mean:.4f} ± {std:.4f}" if mean == mean else "–" for mean, std in found]
         grid.add_row(one.name, *cells, f"{one.fit_seconds:.2f}", f"{one.predict_seconds:.2f}")
-    Console().print(grid)
+    grid.print()

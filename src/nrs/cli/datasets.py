@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nrs.cli.errors import clear_errors
+from nrs.cli.terminal import Grid, echo, echo_json
 
 if TYPE_CHECKING:
     from nrs.datasets import Entry
@@ -31,16 +31,11 @@ def list_datasets(
 
     entries = [info(name) for name in names(variants=variants)]
     if as_json:
-        typer.echo(json.dumps([_facts(entry) for entry in entries], indent=1))
+        echo_json([_facts(entry) for entry in entries])
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("name", "task", box=None, header_style="bold")
-    for column in ("train", "test", "features", "classes"):
-        table.add_column(column, justify="right")
-    table.add_column("split")
-    table.add_column("here")
+    table = Grid()
+    for column in ("name", "task", "train", "test", "features", "classes", "split", "here"):
+        table.add_column(column, right=column in ("train", "test", "features", "classes"))
     for entry in entries:
         facts = _facts(entry)
         sizes = [facts[key] for key in ("n_train", "n_test", "n_features", "n_classes")]
@@ -51,7 +46,7 @@ def list_datasets(
             entry.split,
             "yes" if facts["here"] else "",
         )
-    Console().print(table)
+    table.print()
 
 
 @datasets.command()
@@ -73,14 +68,14 @@ def info(name: Name, as_json: AsJson = False) -> None:
         "variants": [variant.name for variant in variants_of(entry.name)],
     }
     if as_json:
-        typer.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+        echo_json(facts)
         return
     width = max(len(key) for key in facts)
     for key, value in facts.items():
         if value is None or value == []:
             continue
         shown = ", ".join(value) if isinstance(value, list) else value
-        typer.echo(f"{key:{width}}  {shown}")
+        echo(f"{key:{width}}  {shown}")
 
 
 @datasets.command()
@@ -97,9 +92,9 @@ def get(
         from nrs.datasets import load
 
         load(entry)
-        typer.echo(f"{entry.name} is part of the installed package {entry.package}")
+        echo(f"{entry.name} is part of the installed package {entry.package}")
         return
-    typer.echo(path_of(entry, fold=fold))
+    echo(path_of(entry, fold=fold))
 
 
 def _facts(entry: Entry) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-import re
-import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import ParamSpec, TypeVar, get_type_hints
 
 import typer
-from typer.models import OptionInfo
+from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
+
+from nrs._util.inputs import check_ordinary, reading, refuse_input
+from nrs.cli.report import report
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,58 +27,60 @@ def refusals(command: Callable[P, R]) -> Callable[P, R]:
     return _reporting(command, code=2)
 
 
-def in_flags(message: str, flags: Mapping[str, str]) -> str:
-    """A message of the library, which speaks of Python's arguments, in the options of a command.
-
-    Parameters
-    ----------
-    flags : mapping of str to str
-        The options by the names of their arguments.
-
-    Examples
-    --------
-    >>> in_flags("task must be auto; got 'x'", {"task": "--task"})
-    "--task must be auto; got 'x'"
-    >>> in_flags("Not UTF-8. Use encoding='latin-1'.", {"encoding": "--encoding"})
-    'Not UTF-8. Use --encoding latin-1.'
-    """
-    if not flags:
-        return message
-    names = "|".join(map(re.escape, flags))
-    message = re.sub(rf"^({names})(?= (?:must|needs)\b)", lambda m: flags[m[1]], message)
-    return re.sub(
-        rf"\b({names})=(?:'([^']*)'|([\w+-]+))",
-        lambda m: f"{flags[m[1]]} {shlex.quote(m[2]) if m[2] is not None else m[3]}",
-        message,
-    )
+def _parameters(command: Callable[..., object]) -> Iterator[tuple[str, ParameterInfo]]:
+    """The arguments and options of a command, by the names that its function gives them."""
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        for found in getattr(hint, "__metadata__", ()):
+            if isinstance(found, ParameterInfo):
+                yield name, found
 
 
 def _flags(command: Callable[..., object]) -> dict[str, str]:
     """The options of a command by the names of their arguments."""
     found = {}
-    for name, hint in get_type_hints(command, include_extras=True).items():
-        for option in getattr(hint, "__metadata__", ()):
-            if isinstance(option, OptionInfo):
-                long = [text for text in option.param_decls or () if text.startswith("--")]
-                found[name] = long[0] if long else "--" + name.replace("_", "-")
+    for name, option in _parameters(command):
+        if isinstance(option, OptionInfo):
+            long = [text for text in option.param_decls or () if text.startswith("--")]
+            found[name] = long[0] if long else "--" + name.replace("_", "-")
     return found
+
+
+def _inputs(command: Callable[..., object], given: Mapping[str, object]) -> list[str | Path]:
+    """What a command reads: its arguments, and --config."""
+    return [
+        one
+        for name, parameter in _parameters(command)
+        if isinstance(parameter, ArgumentInfo) or name == "config"
+        for one in _listed(given.get(name))
+        if isinstance(one, (str, Path))
+    ]
+
+
+def _check(command: Callable[..., object], given: Mapping[str, object]) -> None:
+    """Refuse inputs that are no files and outputs that are inputs: before a fit, not after it."""
+    for path in _inputs(command, given):
+        check_ordinary(path)
+    for name, parameter in _parameters(command):
+        value = given.get(name)
+        if isinstance(parameter, OptionInfo) and isinstance(value, Path):
+            refuse_input(value)
+
+
+def _listed(value: object) -> list[object]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _reporting(command: Callable[P, R], code: int) -> Callable[P, R]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except BrokenPipeError:
-            # The reader, such as head, has seen enough.
-            raise typer.Exit(0) from None
-        except KeyboardInterrupt:
-            typer.echo("Interrupted; run the same command again to resume.", err=True)
-            raise typer.Exit(130) from None
-        except (ValueError, TypeError, OSError, ImportError, ArithmeticError) as error:
-            # Three lines at most: what was given, what was expected, what to do.
-            lines = [line for line in str(error).splitlines() if line.strip()][:3]
-            typer.echo("error: " + in_flags("\n".join(lines), _flags(command)), err=True)
-            raise typer.Exit(code) from None
+        # Outside the try: NRS_LOG_FILE must not name an input either.
+        with reading(*_inputs(command, kwargs)):
+            try:
+                _check(command, kwargs)
+                return command(*args, **kwargs)
+            except typer.Exit:
+                raise
+            except (Exception, KeyboardInterrupt) as error:
+                raise typer.Exit(report(error, code, _flags(command))) from None
 
     return wrapped

@@ -12,10 +12,10 @@ from nrs.cli.options import (
     Encoding,
     LabelledParts,
     Model,
-    echo_json,
     echo_scores,
     score_line,
 )
+from nrs.cli.terminal import echo, echo_json
 
 
 @refusals
@@ -59,8 +59,8 @@ def evaluate(
         echo_json(facts | shown | scores)
         return
     what = f"mean of {len(names)} targets" if several else names[0]
-    typer.echo(f"{source}: {len(scored):,} rows, {what} {score_line(scores)}")
+    echo(f"{source}: {len(scored):,} rows, {what} {score_line(scores)}")
     if several:
         echo_scores(by_target)
     if unlabelled:
-        typer.echo(f"left out {unlabelled:,} rows without a value of {' or '.join(names)}")
+        echo(f"left out {unlabelled:,} rows without a value of {' or '.join(names)}")

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Encoding, Model, echo_json
+from nrs.cli.options import AsJson, Encoding, Model
+from nrs.cli.terminal import echo, echo_json
 
 
 @refusals
@@ -56,14 +57,14 @@ def explain(
         echo_json({"importance": dict(importance), "trees": decisive.to_dicts()})
         return
     width = max(len(name) for name, _ in importance[:20])
-    typer.echo("columns by importance")
+    echo("columns by importance")
     top = importance[0][1] or 1.0
     for name, share in importance[:20]:
-        typer.echo(f"  {name:{width}} {100 * share:5.1f} %  {'█' * round(24 * share / top)}")
+        echo(f"  {name:{width}} {100 * share:5.1f} %  {'█' * round(24 * share / top)}")
     if len(importance) > 20:
-        typer.echo(f"  and {len(importance) - 20} more")
-    typer.echo("most decisive trees: a row says yes where")
+        echo(f"  and {len(importance) - 20} more")
+    echo("most decisive trees: a row says yes where")
     for tree in decisive:
-        typer.echo(f"  {tree.rule(4)}   ({100 * tree.yes:.0f} % of the rows)")
+        echo(f"  {tree.rule(4)}   ({100 * tree.yes:.0f} % of the rows)")
     if html is not None:
-        typer.echo(f"wrote {html}")
+        echo(f"wrote {html}")

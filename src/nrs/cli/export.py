@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Model, echo_json
+from nrs.cli.options import AsJson, Model
+from nrs.cli.terminal import echo, echo_json
 
 
 @refusals
@@ -35,4 +36,4 @@ def export(
     if as_json:
         echo_json({"wrote": str(path), "bytes": path.stat().st_size})
     else:
-        typer.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
+        echo(f"wrote {path} ({path.stat().st_size:,} bytes)")

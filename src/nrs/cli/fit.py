@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nrs._util.atomic import atomic_write, check_output
 from nrs.cli.errors import refusals
 from nrs.cli.options import (
     AsJson,
@@ -20,10 +21,11 @@ from nrs.cli.options import (
     Seed,
     Targets,
     Task,
-    echo_json,
+    check_jobs,
     echo_scores,
     score_line,
 )
+from nrs.cli.terminal import Grid, echo, echo_json
 
 if TYPE_CHECKING:
     from nrs.files.fit import FittedFile
@@ -65,7 +67,11 @@ def fit(
     jobs: Jobs = 1,
     workers: Annotated[
         int,
-        typer.Option(help="Processes on this machine; several machines: torchrun.", min=1),
+        typer.Option(
+            help="Processes on this machine; several machines: torchrun.",
+            min=1,
+            callback=check_jobs,
+        ),
     ] = 1,
     divide: Annotated[
         str, typer.Option(help="What the processes divide: rows, members, or auto.")
@@ -125,15 +131,15 @@ def fit(
         echo_json(fit_facts(fitted, written))
     elif prints:
         about = fitted.about
-        typer.echo(f"\nfitted in {fitted.seconds:.1f} s")
+        echo("", f"fitted in {fitted.seconds:.1f} s")
         if fitted.scored is None:
-            typer.echo("too few rows to score the model; use nrs evaluate on others")
+            echo("too few rows to score the model; use nrs evaluate on others")
         else:
             mean = "" if table.targets is None else f", mean of {len(table.targets.names)} targets"
-            typer.echo(f"{about['scored_on']}{mean}: {score_line(about['scores'])}")
+            echo(f"{about['scored_on']}{mean}: {score_line(about['scores'])}")
             if "scores_by_target" in about:
                 echo_scores(about["scores_by_target"])
-        typer.echo("wrote " + " and ".join(written))
+        echo("wrote " + " and ".join(written))
 
 
 def _read(
@@ -162,8 +168,6 @@ def write_fitted(fitted: FittedFile, model_path: Path, page_path: Path | None) -
     fitted.model.save(model_path)
     if page_path is None or page is None:
         return [str(model_path)]
-    from nrs._util.atomic import atomic_write
-
     with atomic_write(page_path) as file:
         file.write(page.encode())
     return [str(model_path), str(page_path)]
@@ -183,7 +187,10 @@ def output_paths(source: str, out: Path | None) -> tuple[Path, Path]:
         raise FileNotFoundError(
             f"Folder not found: {path.parent}; create it before a model is saved there"
         )
-    return path, path.with_suffix(".html")
+    page = path.with_suffix(".html")
+    for output in (path, page):
+        check_output(output)
+    return path, page
 
 
 def fit_facts(fitted: FittedFile, written: list[str]) -> dict[str, Any]:
@@ -213,36 +220,32 @@ def _classes(fitted: FittedFile) -> list[Any] | dict[str, list[Any]] | None:
 
 def print_schema(table: LabelledTable) -> None:
     """Print how each column was read."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
     n_columns = len(table.columns)
     n_targets = len(table.summaries)
     and_targets = "the target" if n_targets == 1 else f"{n_targets} targets"
-    typer.echo(f"{table.source}: {table.n_rows:,} rows, {n_columns} columns and {and_targets}")
-    grid = Table("column", "kind", "values", box=None, header_style="bold", pad_edge=False)
-    grid.add_column("missing", justify="right")
+    echo(f"{table.source}: {table.n_rows:,} rows, {n_columns} columns and {and_targets}")
+    grid = Grid()
+    for name in ("column", "kind", "values", "missing"):
+        grid.add_column(name, right=name == "missing")
     for one in table.columns[:_MAX_SHOWN]:
         missing = f"{one.missing:,}" if one.missing else ""
-        grid.add_row(*(Text(text) for text in (one.name, one.kind, one.values, missing)))
-    console.print(grid)
+        grid.add_row(one.name, one.kind, one.values, missing)
+    grid.print()
     if n_columns > _MAX_SHOWN:
-        typer.echo(f"… and {n_columns - _MAX_SHOWN} more columns")
+        echo(f"… and {n_columns - _MAX_SHOWN} more columns")
     described = [one.describe(table.task) for one in table.summaries]
     if n_targets == 1:
-        typer.echo(f"target {table.target}: {table.task}, {described[0]} ({table.why})")
+        echo(f"target {table.target}: {table.task}, {described[0]} ({table.why})")
     else:
-        typer.echo(f"{n_targets} targets: {table.task} ({table.why})")
+        echo(f"{n_targets} targets: {table.task} ({table.why})")
         for target, values in zip(table.summaries, described, strict=True):
-            typer.echo(f"  {target.name}: {values}")
+            echo(f"  {target.name}: {values}")
     if table.unlabelled:
-        typer.echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
+        echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
     identifiers = [one.name for one in table.columns if one.is_identifier]
     if identifiers:
         name = identifiers[0]
-        typer.echo(
+        echo(
             f"{name!r} is different in every row and looks like an ID; consider "
             f"--drop {shlex.quote(name)}"
         )

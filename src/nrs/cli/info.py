@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Model, echo_json, echo_scores, score_line
+from nrs.cli.options import AsJson, Model, echo_scores, score_line
+from nrs.cli.terminal import echo, echo_json
 
 _MAX_SHOWN = 20
 
 
 @refusals
 def info(model: Model, as_json: AsJson = False) -> None:
-    """Show what a model file holds: its task, columns, settings and scores.
+    """Show what a model file holds: its task, columns, settings, scores and origin.
 
     Example: nrs info churn.safetensors
     """
     from nrs.cli.predict import check_files
-    from nrs.training import read_model
+    from nrs.training import loading, read_model
 
     check_files(model)
     file = read_model(model)
@@ -30,11 +29,13 @@ def info(model: Model, as_json: AsJson = False) -> None:
         "parameters": sum(tensor.numel() for tensor in file.tensors.values()),
     }
     if file.kind == "table":
-        facts |= _of_table(file.header)
+        with loading(model):
+            facts |= _of_table(file.header)
+    facts["made"] = file.made
     if as_json:
         echo_json(facts)
         return
-    about = facts.pop("about", None) or {}
+    about, made = facts.pop("about", None) or {}, facts.pop("made")
     columns = facts.pop("columns", [])
     settings = facts.pop("settings", {})
     facts["bytes"] = f"{facts['bytes']:,}"
@@ -46,16 +47,18 @@ def info(model: Model, as_json: AsJson = False) -> None:
         facts["scores"] = score_line(scores)
     for name, value in facts.items():
         if value is not None:
-            typer.echo(f"{name:11} {_shown(value)}")
+            echo(f"{name:11} {_shown(value)}")
     if by_target:
         echo_scores(by_target)
     if columns:
         shown = ", ".join(f"{one['name']} ({one['kind']})" for one in columns[:_MAX_SHOWN])
         more = f" and {len(columns) - _MAX_SHOWN} more" if len(columns) > _MAX_SHOWN else ""
-        typer.echo(f"columns     {shown}{more}")
+        echo(f"columns     {shown}{more}")
     if settings:
         chosen = {name: value for name, value in settings.items() if value is not None}
-        typer.echo("settings    " + ", ".join(f"{name}={value}" for name, value in chosen.items()))
+        echo("settings    " + ", ".join(f"{name}={value}" for name, value in chosen.items()))
+    if made:
+        echo("made        " + ", ".join(f"{name} {_shown(v)}" for name, v in made.items()))
 
 
 def _shown(value: Any) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from nrs._util.launch import check_count
+from nrs.cli.terminal import echo
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 Model = Annotated[Path, typer.Argument(help="Model file saved by nrs.", show_default=False)]
@@ -49,17 +51,24 @@ Categorical = Annotated[
     typer.Option("--categorical", help="Column whose numbers are categories; may be repeated."),
 ]
 Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
-Jobs = Annotated[int, typer.Option(help="Threads; -1 for all cores.")]
+
+
+def check_jobs(count: int | None) -> int | None:
+    """Refuse many more threads or processes than cores: they only cost memory, and can crash.
+
+    Raises
+    ------
+    typer.BadParameter
+    """
+    try:
+        check_count(count or 0, "it")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return count
+
+
+Jobs = Annotated[int, typer.Option(help="Threads; -1 for all cores.", callback=check_jobs)]
 Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same model.", min=0)]
-
-
-def echo_json(value: Any) -> None:
-    """Print one JSON document."""
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, default=_plain))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else str(value)
 
 
 def score_line(scores: dict[str, float]) -> str:
@@ -77,7 +86,7 @@ def echo_scores(by_target: dict[str, dict[str, float]]) -> None:
     """Print the scores of several targets, one line per target."""
     width = max(map(len, by_target))
     for name, scores in by_target.items():
-        typer.echo(f"  {name:{width}}  {score_line(scores)}")
+        echo(f"  {name:{width}}  {score_line(scores)}")
 
 
 _WORDS = {

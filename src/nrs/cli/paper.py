@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nrs.cli.errors import clear_errors
+from nrs.cli.options import check_jobs
+from nrs.cli.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from nrs.paper import Table
@@ -30,10 +31,10 @@ def list_tables(as_json: AsJson = False) -> None:
             {"name": t.name, "kind": t.kind, "title": t.title, "cells": _n_cells(t)}
             for t in tables().values()
         ]
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        echo_json(rows)
         return
     for table in tables().values():
-        typer.echo(f"{table.name:13} {table.kind:7} {_n_cells(table):4} cells  {table.title}")
+        echo(f"{table.name:13} {table.kind:7} {_n_cells(table):4} cells  {table.title}")
 
 
 @paper.command()
@@ -48,7 +49,9 @@ def run(
     datasets: Annotated[str | None, typer.Option(help="Only these, comma-separated.")] = None,
     methods: Annotated[str | None, typer.Option(help="Only these, comma-separated.")] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Seeds per cell.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes, each with one thread.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Processes, each with one thread.", callback=check_jobs)
+    ] = 1,
     shard: Annotated[str, typer.Option(help="Share of the cells, such as 2/8.")] = "1/1",
     timeout: Annotated[
         float | None, typer.Option(help="Time limit for a cell or search, in seconds.")
@@ -80,7 +83,7 @@ def run(
         )
     counts = [f"{count} {status}" for status, count in sorted(summary.measured.items())]
     measured = ", ".join(counts) or "nothing to measure"
-    typer.echo(f"{measured}; {summary.skipped} finished before, in {results / 'paper'}")
+    echo(f"{measured}; {summary.skipped} finished before, in {results / 'paper'}")
     raise typer.Exit(1 if summary.n_bad else 0)
 
 
@@ -100,7 +103,7 @@ def show(
     found = find_table(table)
     cells = entries(found, results)
     if as_json:
-        typer.echo(json.dumps(cells, indent=1, ensure_ascii=False))
+        echo_json(cells)
         return
     from nrs.cli.show import print_table
 
@@ -118,7 +121,7 @@ def report(
     from nrs.paper.report import write
 
     for path in write(out, results, _names(tables)):
-        typer.echo(path)
+        echo(path)
 
 
 def _n_cells(table: Table) -> int:

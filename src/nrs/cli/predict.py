@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Encoding, Jobs, Model, echo_json
+from nrs.cli.options import AsJson, Encoding, Jobs, Model
+from nrs.cli.terminal import echo, echo_json, table_output
 
 # The kind in a model file's header -> the module whose predict_file(model, input) reads such a
 # model and such an input, and returns one row per prediction. Tables are streamed instead.
@@ -51,6 +52,13 @@ def predict(
         list[str] | None,
         typer.Option("--keep", help="Input column to copy to the output; may be repeated."),
     ] = None,
+    safe_csv: Annotated[
+        bool,
+        typer.Option(
+            "--safe-csv",
+            help="Put a quote before texts of a CSV output that a spreadsheet would run.",
+        ),
+    ] = False,
     jobs: Jobs = 1,
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -65,10 +73,12 @@ def predict(
     from nrs.training import read_kind
 
     check_files(model, source)
+    if safe_csv:
+        _check_csv(output, as_json)
     kind = read_kind(model)
     if kind == "table":
         options = {"probabilities": probabilities, "interval": interval, "keep": keep or []}
-        _predict_table(model, source, output, jobs, as_json, encoding=encoding, **options)
+        _predict_table(model, source, output, jobs, as_json, safe_csv, encoding=encoding, **options)
         return
     if kind not in PREDICTORS:
         raise ValueError(
@@ -83,7 +93,7 @@ def predict(
     if output is not None:
         _check_listed_output(output)
     rows = importlib.import_module(PREDICTORS[kind]).predict_file(model, Path(source))
-    _write_listed(rows, output, as_json)
+    _write_listed(rows, output, as_json, safe_csv)
 
 
 def check_files(*paths: str | Path) -> None:
@@ -99,32 +109,50 @@ def check_files(*paths: str | Path) -> None:
             raise FileNotFoundError(f"File not found: {path}")
 
 
+def _check_csv(output: Path | None, as_json: bool) -> None:
+    from nrs.datasets.table_output import output_format
+
+    form = output_format(output) if output is not None else ".json" if as_json else ".csv"
+    if form != ".csv":
+        raise ValueError(f"safe_csv needs CSV output; got {form}. Other formats run no formulas.")
+
+
 def _predict_table(
-    model: Path, source: str, output: Path | None, jobs: int, as_json: bool, **options: Any
+    model: Path,
+    source: str,
+    output: Path | None,
+    jobs: int,
+    as_json: bool,
+    safe_csv: bool,
+    **options: Any,
 ) -> None:
-    from nrs.datasets.table_output import TableWriter, output_format
+    from nrs.datasets.table_output import TableWriter, output_format, write_table_file
     from nrs.files.load import load_model
-    from nrs.tabular.predict_file import predict_chunks, write_predictions
+    from nrs.tabular.predict_file import predict_chunks
 
     if output is not None:
         output_format(output)
     fitted = load_model(model)
     fitted.n_jobs = jobs
+    chunks = predict_chunks(fitted, source, **options)
     if output is None:
-        chunks = predict_chunks(fitted, source, **options)
         # The first chunk is read before anything is printed.
         first = next(chunks)
-        stdout = typer.get_binary_stream("stdout")
-        with TableWriter(stdout, ".json" if as_json else ".csv") as writer:
+        form = ".json" if as_json else ".csv"
+        with TableWriter(table_output(), form, safe_csv=safe_csv) as writer:
             writer.write(first)
             for chunk in chunks:
                 writer.write(chunk)
         return
-    n_rows = write_predictions(fitted, source, output, **options)
+    n_rows = 0
+    with write_table_file(output, safe_csv=safe_csv) as writer:
+        for chunk in chunks:
+            writer.write(chunk)
+            n_rows += chunk.num_rows
     if as_json:
         echo_json({"rows": n_rows, "wrote": str(output)})
     else:
-        typer.echo(f"{n_rows:,} predictions in {output}")
+        echo(f"{n_rows:,} predictions in {output}")
 
 
 def _check_listed_output(output: Path) -> None:
@@ -136,26 +164,32 @@ def _check_listed_output(output: Path) -> None:
         import_optional("pyarrow", f"writing {output.name}", "frames")
 
 
-def _write_listed(rows: list[dict[str, Any]], output: Path | None, as_json: bool) -> None:
+def _write_listed(
+    rows: list[dict[str, Any]], output: Path | None, as_json: bool, safe_csv: bool
+) -> None:
     if output is None:
-        shown = _listed(rows) if "top" in rows[0] else _csv(rows)
-        typer.echo(_json(rows) if as_json else shown, nl=False)
+        if as_json:
+            echo_json(rows)
+        elif "top" in rows[0] and not safe_csv:
+            echo(*_listed(rows))
+        else:
+            table_output().write(_csv(rows, safe_csv).encode())
         return
     if output.suffix.lower() in PLAIN:
         from nrs._util.atomic import atomic_write
 
-        text = _json(rows) if output.suffix.lower() == ".json" else _csv(rows)
+        text = _json(rows) if output.suffix.lower() == ".json" else _csv(rows, safe_csv)
         with atomic_write(output) as file:
             file.write(text.encode())
     else:
-        _write_table(rows, output)
+        _write_table(rows, output, safe_csv)
     if as_json:
         echo_json({"rows": len(rows), "wrote": str(output)})
     else:
-        typer.echo(f"{len(rows)} predictions in {output}")
+        echo(f"{len(rows)} predictions in {output}")
 
 
-def _write_table(rows: list[dict[str, Any]], output: Path) -> None:
+def _write_table(rows: list[dict[str, Any]], output: Path, safe_csv: bool) -> None:
     import pyarrow
 
     from nrs.datasets.table_output import output_format, write_table_file
@@ -163,7 +197,7 @@ def _write_table(rows: list[dict[str, Any]], output: Path) -> None:
     # A JSON file has its classes in a list, compressed or not; tables are flat.
     nested = output_format(output) == ".json"
     table = pyarrow.Table.from_pylist(rows if nested else [_flat(row) for row in rows])
-    with write_table_file(output) as writer:
+    with write_table_file(output, safe_csv=safe_csv) as writer:
         writer.write(table)
 
 
@@ -171,7 +205,7 @@ def _json(rows: list[dict[str, Any]]) -> str:
     return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
-def _listed(rows: list[dict[str, Any]]) -> str:
+def _listed(rows: list[dict[str, Any]]) -> list[str]:
     """Each input, with its classes below."""
     lines = []
     for row in rows:
@@ -181,25 +215,31 @@ def _listed(rows: list[dict[str, Any]]) -> str:
         ]
         if "picture" in row:
             lines.append(f"  critical points in {row['picture']}")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def _csv(rows: list[dict[str, Any]]) -> str:
+def _csv(rows: list[dict[str, Any]], safe_csv: bool) -> str:
     import csv
     import io
+
+    from nrs.datasets.table_output import quote_formula
 
     flat = [_flat(row) for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
     file = io.StringIO()
     writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()
+    if safe_csv:
+        for row in flat:
+            texts = {name: cell for name, cell in row.items() if isinstance(cell, str)}
+            row |= {name: quote_formula(text) for name, text in texts.items()}
     writer.writerows(flat)
     return file.getvalue()
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     if "top" not in row:
-        return row
+        return dict(row)
     flat = {name: value for name, value in row.items() if name != "top"}
     for place, entry in enumerate(row["top"], start=1):
         flat |= {f"label_{place}": entry["label"], f"probability_{place}": entry["probability"]}

@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-import typer
-
 from nrs._util.progress import Bar
+from nrs.cli.terminal import echo
 
 if TYPE_CHECKING:
     from nrs.paper import Event
@@ -21,7 +20,7 @@ def progress() -> Iterator[Callable[[Event], None]]:
 
         def show(event: Event) -> None:
             if not bar.shown:
-                typer.echo(f"{event.done}/{event.total} {_text(event)}", err=True)
+                echo(f"{event.done}/{event.total} {_text(event)}", err=True)
                 return
             bar.update(total=event.total, completed=event.done, description=_name(event))
             if event.outcome.error:

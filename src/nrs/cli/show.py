@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
+from nrs.cli.terminal import Grid, echo, terminal_width
 
 if TYPE_CHECKING:
     from nrs.paper import Table
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -> None:
     """Print reported values above measured ones, with the paper's marks where it compares."""
-    from rich.console import Console
-    from rich.table import Table as Grid
-
     from nrs.paper.collect import statistics_of
 
     found = statistics_of(table, cells)
@@ -28,17 +25,14 @@ def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -
     kept = [cell for cell in cells if every or not tried or cell["row"] in tried]
     columns = list(dict.fromkeys(cell["column"] for cell in kept))
     by_place = {(cell["row"], cell["column"]): cell for cell in kept}
-    console = Console()
     # Deviations where there is room for them.
-    wide = console.width >= 20 + 15 * len(columns)
-    grid = Grid(
-        title=table.title, caption="reported above, measured below; – not run", show_lines=True
-    )
+    wide = terminal_width() >= 20 + 15 * len(columns)
+    grid = Grid(table.title, "reported above, measured below; – not run", boxed=True)
     grid.add_column("", min_width=max((len(cell["row"]) for cell in kept), default=0))
     for column in columns:
-        grid.add_column(column, justify="right")
+        grid.add_column(column, right=True)
     for row in dict.fromkeys(cell["row"] for cell in kept):
-        texts = []
+        texts: list[str | tuple[str, ...]] = []
         for column in columns:
             cell = by_place.get((row, column))
             if cell is None:
@@ -51,21 +45,21 @@ def print_table(table: Table, cells: Sequence[dict[str, Any]], *, every: bool) -
             status = "–" if cell["status"] == "not run" else cell["status"]
             below = _number(cell, "measured", wide) or status
             below += marks.get("measured", {}).get((row, column), "")
-            texts.append(f"{above}\n{below}")
+            texts.append((above, below))
         grid.add_row(row, *texts)
-    console.print(grid)
+    grid.print()
     for kind, part in statistics.items():
         counts = "  ".join(
             f"{column} {'/'.join(map(str, count))}"
             for column, count in part["win_tie_lose"].items()
         )
         if counts:
-            typer.echo(f"win/tie/lose of {part['reference']}, {kind}: {counts}")
+            echo(f"win/tie/lose of {part['reference']}, {kind}: {counts}")
     for note in dict.fromkeys(f"{c['row']}: {c['note']}" for c in kept if c["note"] and c["n"]):
-        typer.echo(f"note  {note}")
+        echo(f"note  {note}")
     hidden = len({cell["row"] for cell in cells}) - len({cell["row"] for cell in kept})
     if hidden:
-        typer.echo(f"{hidden} rows without a measurement are not shown; --all shows them")
+        echo(f"{hidden} rows without a measurement are not shown; --all shows them")
 
 
 def _number(cell: dict[str, Any], kind: str, wide: bool) -> str:

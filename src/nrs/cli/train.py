@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nrs.cli.errors import refusals
+from nrs.cli.terminal import echo
 
 train = typer.Typer(help="Train networks from configuration files.", no_args_is_help=True)
 
@@ -36,7 +37,7 @@ def vision(
 
     outcome = run(config, out, overrides=changes or [], verbose=0 if quiet else 2)
     if outcome.is_writer and not quiet:
-        typer.echo(outcome.summary())
+        echo(outcome.summary())
 
 
 @train.command()
@@ -55,4 +56,4 @@ def points(
 
     outcome = run(config, out, overrides=changes or [], verbose=0 if quiet else 2)
     if outcome.is_writer and not quiet:
-        typer.echo(outcome.summary())
+        echo(outcome.summary())

@@ -27,9 +27,10 @@ from nrs.cli.options import (
     Seed,
     Target,
     Task,
-    echo_json,
+    check_jobs,
     score_line,
 )
+from nrs.cli.terminal import echo, echo_json
 
 
 @refusals
@@ -54,7 +55,9 @@ def tune(
     report: Report = True,
     drop: Drop = None,
     categorical: Categorical = None,
-    jobs: Annotated[int, typer.Option(help="Parallel processes; -1 for one per core.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(help="Parallel processes; -1 for one per core.", callback=check_jobs)
+    ] = 1,
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -100,11 +103,11 @@ def tune(
         chosen = ", ".join(
             f"{name}={json.dumps(_short(value))}" for name, value in found.best_params_.items()
         )
-        typer.echo(f"\ntried {len(found.trials_)} settings in {found.seconds_:.1f} s")
-        typer.echo(f"score {found.default_score_:.4f} by default, {found.best_score_:.4f} at best")
-        typer.echo(f"best: {chosen or 'the defaults'}")
-        typer.echo(f"out-of-bag, the best of all trials: {score_line(fitted.about['scores'])}")
-        typer.echo("wrote " + " and ".join(written))
+        echo("", f"tried {len(found.trials_)} settings in {found.seconds_:.1f} s")
+        echo(f"score {found.default_score_:.4f} by default, {found.best_score_:.4f} at best")
+        echo(f"best: {chosen or 'the defaults'}")
+        echo(f"out-of-bag, the best of all trials: {score_line(fitted.about['scores'])}")
+        echo("wrote " + " and ".join(written))
 
 
 def _short(value: object) -> object:

@@ -12,6 +12,7 @@ from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import stream_table_file
 from nrs.files.scores import AnyScored, model_outputs, score_outputs
 from nrs.files.targets import Task, encode_targets, labelled_rows, target_names, target_values
+from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.predict_file import Source, TargetColumns, input_columns, model_rows
 
 if TYPE_CHECKING:
@@ -23,20 +24,11 @@ def evaluate_file(
 ) -> tuple[AnyScored, int]:
     """Predict the rows of a labelled table and score the predictions.
 
-    Parameters
-    ----------
-    target : the column with the truth; several in the order of the fit.
+    Several targets are named in the order of the fit. Gives also the number of rows without a
+    value of a target, which were left out.
 
-    Returns
-    -------
-    scored : Scored, or ScoredTargets for several targets
-    unlabelled : number of rows without a value of a target, which were left out.
-
-    Raises
-    ------
-    ValueError
-        As :func:`nrs.tabular.predict_file.predict_chunks`, or if no row has a value of the target,
-        or none has a class that the model knows.
+    Raises ValueError as :func:`nrs.tabular.predict_file.predict_chunks` does, or if no row has a
+    value of the target, or none has a class that the model knows.
     """
     names, targets = _named_targets(model, target)
     classes = getattr(model, "classes_", None) if targets is None else None
@@ -46,7 +38,7 @@ def evaluate_file(
         for place, name in enumerate(names)
     }
     task: Task = "regression" if classes is None else "classification"
-    truths, outputs, places, at = [], [], [], 0
+    truths, outputs, places, at, watch = [], [], [], 0, Watch()
     for chunk in stream_table_file(source, columns | kinds, encoding=encoding):
         part, rows = labelled_rows(chunk, names)
         if len(rows):
@@ -55,11 +47,13 @@ def evaluate_file(
                 if targets is None
                 else encode_targets(part, targets)
             )
-            outputs.append(model_outputs(model, model_rows(model, part.select(list(columns)))))
+            X = model_rows(model, part.select(list(columns)))
+            outputs.append(model_outputs(model, X, watch))
             places.append(at + rows)
         at += chunk.num_rows
     if not places:
         raise TableFileError(f"{source} has no rows with a value of {', '.join(names)!r}")
+    model.encoder_.warn(watch)
     rows, truth = np.concatenate(places), np.concatenate(truths)
     if classes is not None and not np.isin(truth, classes).any():
         raise TableFileError(

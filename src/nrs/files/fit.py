@@ -41,13 +41,9 @@ class FittedFile:
 
 
 def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> FittedFile:
-    """Fit a model to a labelled table and score it on rows that it was not trained on.
+    """Fit a model of these settings to a labelled table and score it on rows not trained on.
 
     A forest is scored on its out-of-bag rows, a single network on a tenth that is held out.
-
-    Parameters
-    ----------
-    settings : arguments of :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
     """
     begin = time.perf_counter()
     model = _estimator(table, seed, settings)
@@ -73,9 +69,7 @@ def tune_table(
 ) -> tuple[FittedFile, TuneResult]:
     """Search the settings of a forest for a labelled table; score the best on out-of-bag rows.
 
-    Parameters
-    ----------
-    search : arguments of :func:`nrs.tune`, which raises ValueError for bad ones.
+    `search` are arguments of :func:`nrs.tune`, which raises ValueError for bad ones.
     """
     from nrs.tabular.tune.search import tune
 
@@ -96,11 +90,7 @@ def _estimator(table: LabelledTable, seed: int, settings: dict[str, Any]) -> Tab
 
 
 def _fitted(
-    model: TableModel,
-    table: LabelledTable,
-    scored: AnyScored | None,
-    begin: float,
-    **more: Any,
+    model: TableModel, table: LabelledTable, scored: AnyScored | None, begin: float, **more: Any
 ) -> FittedFile:
     """Record in a model what it was fitted to and its scores."""
     seconds = time.perf_counter() - begin
@@ -127,8 +117,6 @@ def _hold_out(truth: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     counts = np.unique(truth, return_counts=True)[1]
     classes = truth.ndim == 1 and truth.dtype.kind != "f" and counts.min() > 1
     size = max(round(HELD_OUT * len(truth)), len(counts) if classes else 0)
-    labels = truth if classes else None
-    kept, held = train_test_split(
-        np.arange(len(truth)), test_size=size, random_state=seed, stratify=labels
-    )
+    rows, labels = np.arange(len(truth)), truth if classes else None
+    kept, held = train_test_split(rows, test_size=size, random_state=seed, stratify=labels)
     return np.sort(kept), np.sort(held)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from nrs.datasets.table_files import stream_table_file
 from nrs.tabular.classifier import NRSClassifier
+from nrs.tabular.header import estimator_name
 from nrs.tabular.predict_file import Source, input_columns
 from nrs.tabular.regressor import NRSRegressor
-from nrs.training import ModelFileError, read_model
+from nrs.training import ModelFileError, loading, read_model
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,7 +23,9 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
 
     Raises ModelFileError if the file is not a complete model file of a table.
     """
-    name = read_model(path, kind="table").header["estimator"]
+    header = read_model(path, kind="table").header
+    with loading(path):
+        name = estimator_name(header)
     for kind in (NRSClassifier, NRSRegressor):
         if name == kind.__name__:
             return kind.load(path)

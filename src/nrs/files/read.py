@@ -17,7 +17,7 @@ from nrs.datasets.table_files import read_table_file
 from nrs.files import targets as of_target
 from nrs.files.targets import TargetSummary, Task, check_task
 from nrs.tabular.encode.column_encoder import Statistics
-from nrs.tabular.encode.statistics import count
+from nrs.tabular.encode.encoder import count
 from nrs.tabular.encode.table import read_table
 from nrs.tabular.predict_file import TargetColumns
 from nrs.tabular.rows.table import TableSource
@@ -89,17 +89,9 @@ def read_labelled(
 ) -> LabelledTable:
     """Read a table file and split it into features and target.
 
-    Parameters
-    ----------
-    target : a column, or several; "a,b" names two unless a column is called that.
-    task : "classification", "regression", or "auto" for what the values ask for.
-    drop, categorical : columns to leave out, and to take as categories.
-    encoding : encoding of a text file.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read or lacks a named column, or the target cannot be used.
+    The target "a,b" names two columns unless one is called that. The task "auto" is what the
+    values ask for. Raises ValueError if the file cannot be read or lacks a named column, or the
+    target cannot be used.
     """
     check_task(task)
     table = read_table_file(source, as_text=list(categorical), encoding=encoding)

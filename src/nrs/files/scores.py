@@ -12,6 +12,7 @@ from nrs.tabular.predict_file import TargetColumns
 if TYPE_CHECKING:
     import pyarrow
 
+    from nrs.tabular.encode.column_encoder import Watch
     from nrs.tabular.types import TableModel
 
 
@@ -105,9 +106,11 @@ class ScoredTargets:
 AnyScored = Scored | ScoredTargets
 
 
-def model_outputs(model: TableModel, X: pyarrow.Table | np.ndarray) -> np.ndarray:
+def model_outputs(
+    model: TableModel, X: pyarrow.Table | np.ndarray, watch: Watch | None = None
+) -> np.ndarray:
     """What a model is scored by: the probabilities of a classifier, the numbers of a regressor."""
-    return np.asarray(getattr(model, "predict_proba", model.predict)(X))
+    return model.target_.answer(model.outputs(X, watch=watch))
 
 
 def score_outputs(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from nrs.tabular.encode.columns import PLURAL
+from nrs.tabular.encode.columns import PLURAL, Column
 from nrs.tabular.encode.table import read_table
 from nrs.tabular.predict_file import Label, TargetColumns
 from nrs.tabular.rows.table import TableSource
@@ -45,13 +45,9 @@ class TargetSummary:
                 f"The target must hold numbers or classes; {name!r} holds {PLURAL[read.kind]}. "
                 "Convert it to a number, such as days."
             )
-        labels, counts = np.unique(read.values, return_counts=True)
-        limits = float(labels[0]), float(labels[-1])
-        if read.kind == "category":
-            labels = np.asarray(read.levels, dtype=str)[labels]
-        elif not _fractions(labels).any():
-            labels = labels.astype(bool if read.kind == "boolean" else np.int64)
-        return cls(name, read.kind, labels, counts, limits)
+        values, counts = np.unique(read.values, return_counts=True)
+        limits = float(values[0]), float(values[-1])
+        return cls(name, read.kind, _as_labels(read, values), counts, limits)
 
     @classmethod
     def of_stream(cls, surveyed: TableSource) -> TargetSummary:
@@ -142,15 +138,12 @@ def target_values(
         if read.kind not in ("number", "boolean"):
             raise _not_numeric(name, read.kind)
         return np.asarray(read.values, dtype=np.float64)
-    if read.kind == "category":
-        return np.asarray(read.levels, dtype=str)[read.values]
-    wrong = _fractions(read.values)
-    if wrong.any():
+    labels = _as_labels(read, read.values)
+    if labels.dtype.kind == "f":
         raise ValueError(
             f"Classification needs a target of few distinct values; {name!r} holds fractions such "
-            f"as {read.values[wrong][0]:g}. Use task='regression'."
+            f"as {labels[_fractions(labels)][0]:g}. Use task='regression'."
         )
-    labels = read.values.astype(bool if read.kind == "boolean" else np.int64)
     # A file with types of its own may hold numbers where the model knows text.
     as_text = known is not None and np.asarray(known).dtype.kind in "UO"
     return labels.astype(str) if as_text else labels
@@ -214,6 +207,15 @@ def _not_numeric(name: str, kind: str) -> ValueError:
         f"Regression needs a numeric target; {name!r} holds {PLURAL[kind]}. "
         "Use task='classification'."
     )
+
+
+def _as_labels(column: Column, values: np.ndarray) -> np.ndarray:
+    """Values of a column as texts, booleans or integers; as they are if some are fractions."""
+    if column.kind == "category":
+        return np.asarray(column.levels, dtype=str)[values]
+    if _fractions(values).any():
+        return values
+    return values.astype(bool if column.kind == "boolean" else np.int64)
 
 
 def _fractions(values: np.ndarray) -> np.ndarray:
