@@ -227,7 +227,7 @@ def test_other_files_are_refused(tmp_path):
         load_encoder(tmp_path / "m.safetensors")
     header = {"model": {"name": "pointnet", "num_classes": 3}, "classes": ["a"] * 3, "points": 8}
     write_model(tmp_path / "m.safetensors", {"w": torch.ones(1)}, header, kind="points")
-    with pytest.raises(ModelFileError, match="must describe an encoder"):
+    with pytest.raises(ModelFileError, match="the network needs a tensor"):
         load_encoder(tmp_path / "m.safetensors")
 
 

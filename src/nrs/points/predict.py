@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+from nrs.core.layer import ACTIVATIONS
+from nrs.core.permutations import LAYOUTS
+from nrs.core.subspace_map import FORMULATIONS
 from nrs.datasets import read_cloud
 from nrs.datasets.clouds import TEXTS, cloud_name, is_cloud
 from nrs.datasets.readers.mesh import MESHES
@@ -16,10 +19,56 @@ from nrs.points.clouds import spread_points, unit_sphere
 from nrs.points.critical import critical_weights
 from nrs.points.encoder import PointEncoder
 from nrs.points.picture import draw_cloud
-from nrs.points.registry import create
-from nrs.training import ModelFileError, read_model
+from nrs.points.registry import ENCODERS, create
+from nrs.training import ModelFileError, load_network, loading, read_model
+from nrs.training.schema import (
+    anything,
+    check_header,
+    choice,
+    either,
+    flag,
+    integer,
+    list_of,
+    number,
+    optional,
+    record,
+    text,
+)
 
 TOP = 5
+_SUBSPACE = {
+    "n_mul": integer(1, 1 << 16),
+    "n_per": integer(1, 1 << 16),
+    "n_h": integer(1, 1 << 8),
+    "layout": choice(*LAYOUTS),
+    "depth": choice(1, 2),
+    "bias": flag,
+    "norm": flag,
+    "activation": choice(None, *ACTIVATIONS),
+    "formulation": choice("auto", *FORMULATIONS),
+    "seed": optional(integer(0, (1 << 63) - 1)),
+}
+_NEIGHBOURS = integer(1, 1 << 12)
+_ARGUMENTS = {
+    "subspace": optional(record(_SUBSPACE, absent=_SUBSPACE)),
+    "normals": flag,
+    "dropout": number(0, 1),
+    "k": either(_NEIGHBOURS, list_of(_NEIGHBOURS, 2, 2)),
+    "centres": list_of(integer(1, 1 << 16), 2, 2),
+    "radii": list_of(number(0), 2, 2),
+    "bandwidths": list_of(number(0), 3, 3),
+}
+_CLASSES = integer(1, 1 << 24)
+HEADER = record(
+    {
+        "model": record(
+            {"name": choice(*ENCODERS), "num_classes": _CLASSES, **_ARGUMENTS}, absent=_ARGUMENTS
+        ),
+        "classes": list_of(text(), 1),
+        "points": integer(1, 1 << 16),
+    },
+    others=anything,
+)
 
 
 def load_encoder(path: str | os.PathLike[str]) -> tuple[PointEncoder, dict[str, Any]]:
@@ -30,20 +79,14 @@ def load_encoder(path: str | os.PathLike[str]) -> tuple[PointEncoder, dict[str, 
     ModelFileError
         If the file is not a whole model of clouds.
     """
-    file = read_model(path)
-    if file.kind != "points":
-        raise ModelFileError(
-            f"{os.fspath(path)} must hold a model of point clouds, however: its kind is "
-            f"{file.kind!r}"
-        )
-    try:
-        model = create(**file.header["model"])
-        model.load_state_dict(file.tensors)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ModelFileError(
-            f"{os.fspath(path)} must describe an encoder of this version, however: {error}"
-        ) from None
-    return model.eval(), file.header
+    file = read_model(path, kind="points")
+    with loading(path):
+        header = check_header(file.header, HEADER)
+        known, outputs = len(header["classes"]), header["model"]["num_classes"]
+        if known != outputs:
+            raise ModelFileError(f"header.classes must have {outputs} items; got {known}")
+        model = load_network(lambda: create(**header["model"]), file.tensors)
+    return model.eval(), header
 
 
 def predict_file(

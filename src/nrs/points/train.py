@@ -13,10 +13,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nrs._util.seeds import seeded
 from nrs.points.augment import Augmentation
 from nrs.points.registry import create
 from nrs.points.samples import CloudSamples
@@ -24,6 +24,7 @@ from nrs.points.sources import load_clouds
 from nrs.training import (
     RunSettings,
     TrainSettings,
+    made_now,
     processes,
     read_config,
     save_network,
@@ -162,7 +163,6 @@ def run(
     model_part, data_part, settings = parts["model"], parts["data"], parts["run"]
     with processes(settings.device) as group:
         data = load_clouds(data_part.source, stored=data_part.stored, normals=model_part.normals)
-        torch.manual_seed(settings.seed)
         description = {
             "name": model_part.name,
             "num_classes": len(data.classes),
@@ -170,7 +170,8 @@ def run(
             "normals": model_part.normals,
             **model_part.arguments,
         }
-        model = create(**description)
+        with seeded(settings.seed):
+            model = create(**description)
         kept = list(range(len(data.y_train)))
         held: list[int] = []
         if data_part.held_out:
@@ -213,6 +214,7 @@ def run(
                     "config": config_values(parts),
                     "test": scores,
                 },
+                made=made_now(seed=settings.seed, clouds=len(kept), classes=len(data.classes)),
             )
         group.wait()
         return Outcome(group.is_writer, path, len(history), scores)

@@ -21,6 +21,7 @@ from nrs.training.network import hold_out
 from nrs.vision._torchvision import part
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+CROPS = ("random", "resized", "none")
 PICTURES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".tif", ".tiff", ".webp")
 
 
@@ -61,7 +62,7 @@ class Preparation:
     std: tuple[float, ...] = IMAGENET_STD
 
     def __post_init__(self) -> None:
-        if self.crop not in ("random", "resized", "none"):
+        if self.crop not in CROPS:
             raise ValueError(f"crop must be random, resized or none, however: {self.crop!r}")
         if self.size < 1 or (self.resize is not None and self.resize < self.size):
             raise ValueError(

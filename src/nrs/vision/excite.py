@@ -128,7 +128,7 @@ class NRSExcite(nn.Module):
         layer = self.nrs
         weight = layer.weight
         if weight.dtype is x.dtype and self._in_a_line(x, layer):
-            return _scale_in_a_line(x, layer.index, weight, layer.bias)
+            return _scale_in_a_line(x, layer.read_index(), weight, layer.bias)
         check_dtype(x, weight)
         # Under autocast some formulations give float32, which would make the map so.
         if self.channels_last:
@@ -159,7 +159,7 @@ class NRSExcite(nn.Module):
             gates: Tensor = layer(pooled)
             return gates
         # The layer's own checks and calls would take as long as the map of a small batch.
-        index = layer.index.view(self.channels // layer.n_per, -1)
+        index = layer.read_index().view(self.channels // layer.n_per, -1)
         kernels = layer.weight.view(index.shape[0], layer.n_per, -1)
         mapped = map_rows(pooled, index, kernels, layer.bias, layer.formulation)
         if not mapped.requires_grad:

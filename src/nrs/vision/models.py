@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from nrs.vision.head import NRSHead, add_head
 from nrs.vision.pooling import BilinearPool, CompactBilinearPool, ISqrtCovPool
 
 HEADS = ("linear", "nrs", "bilinear", "compact", "isqrt")
+EXCITES = ("none", "se", "nrs")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         if self.head not in HEADS:
             raise ValueError(f"head must be one of {', '.join(HEADS)}, however: {self.head!r}")
-        if self.excite not in ("none", "se", "nrs"):
+        if self.excite not in EXCITES:
             raise ValueError(f"excite must be none, se or nrs, however: {self.excite!r}")
         if self.name.partition("/")[0] not in ("torchvision", "timm", "cifar"):
             raise ValueError(
@@ -212,6 +214,7 @@ def _backbone(settings: ModelSettings, num_classes: int, fetch: bool) -> nn.Modu
     # Pretrained classifiers have their own number of classes.
     extras: dict[str, Any] = {} if loaded else {"num_classes": num_classes}
     pretrained = settings.pretrained and fetch
+    _check_registered(source, name)
     try:
         if source == "torchvision":
             if name == "googlenet":
@@ -226,7 +229,7 @@ def _backbone(settings: ModelSettings, num_classes: int, fetch: bool) -> nn.Modu
                 name, pretrained=pretrained, drop_rate=settings.drop, **extras
             )
     except (ValueError, RuntimeError, KeyError) as error:
-        raise ValueError(f"{settings.name} must be a network, however: {error}") from None
+        raise ValueError(f"Cannot make the network {settings.name}: {error}") from None
     if settings.weights and fetch:
         load_weights(model, settings.weights)
     if settings.head == "linear" and (loaded or _has_hidden_layers(model)):
@@ -234,6 +237,21 @@ def _backbone(settings: ModelSettings, num_classes: int, fetch: bool) -> nn.Modu
     if settings.excite == "nrs":
         replace_se(model)
     return model
+
+
+def _check_registered(source: str, name: str) -> None:
+    """Refuse whatever is not the name of a classifier: a path, an address, a name of a hub."""
+    if source == "timm":
+        known = re.fullmatch(r"\w+(\.\w+)?", name) and timm().is_model(name.partition(".")[0])
+    else:
+        models = torchvision().models
+        # Of its other modules some fetch weights of a backbone unasked.
+        known = name.lower() in models.list_models(module=models)
+    if not known:
+        raise ValueError(
+            f"{source} has no image classifier named {name[:80]!r}. "
+            f"Its names: {'timm' if source == 'timm' else 'torchvision.models'}.list_models()."
+        )
 
 
 def load_weights(model: nn.Module, path: str) -> None:

@@ -13,13 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nrs.core.permutations import IndexModule
 from nrs.training.precision import no_autocast
 
 # Where a root begins to be rounded off: its slope at zero is EPS ** -0.5.
 EPS = 1e-8
 
 
-class _SecondOrderPool(nn.Module):
+class _SecondOrderPool(IndexModule):
     """The common part: a reduction, then `_pool` of (B, C, N) columns in full precision."""
 
     def __init__(
@@ -144,10 +145,18 @@ class CompactBilinearPool(_SecondOrderPool):
             raise ValueError(f"out_features must be at least 1, however: {out_features}")
         self.out_features, self.normalise = out_features, normalise
         generator = torch.Generator().manual_seed(seed)
-        buckets = torch.randint(out_features, (2, self.width), generator=generator)
-        signs = 2.0 * torch.randint(2, (2, self.width), generator=generator) - 1
-        self.register_buffer("buckets", buckets.to(device))
-        self.register_buffer("signs", signs.to(device, dtype))
+        # Drawn where the generator is, kept where the module is.
+        size = (2, self.width)
+        place = torch.get_default_device() if device is None else device
+        buckets = torch.randint(out_features, size, generator=generator, device="cpu")
+        signs = 2.0 * torch.randint(2, size, generator=generator, device="cpu") - 1
+        self.put_index("buckets", buckets.to(place))
+        self.register_buffer("signs", signs.to(place, dtype))
+
+    def check_index(self, name: str, index: Tensor) -> None:
+        """Refuse a hash to what is not one of the sketch's numbers."""
+        if not bool(((index >= 0) & (index < self.out_features)).all()):
+            raise ValueError(f"The hashes must be from 0 to {self.out_features - 1}.")
 
     def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
         """Multiply-adds and the paper's FLOPs, for `nrs.core.count`.
@@ -163,10 +172,11 @@ class CompactBilinearPool(_SecondOrderPool):
     def _pool(self, x: Tensor) -> Tensor:
         batch, width, positions = x.shape
         columns = x.transpose(1, 2).reshape(-1, width)
+        buckets = self.read_index("buckets")
         first, second = (
             torch.fft.rfft(
                 columns.new_zeros(len(columns), self.out_features).index_add(
-                    1, self.buckets[k], columns * self.signs[k].to(x.dtype)
+                    1, buckets[k], columns * self.signs[k].to(x.dtype)
                 )
             )
             for k in range(2)
@@ -217,7 +227,7 @@ class ISqrtCovPool(_SecondOrderPool):
         self.out_features = self.width * (self.width + 1) // 2
         rows, columns = torch.triu_indices(self.width, self.width)
         upper = (rows * self.width + columns).to(device)
-        self.register_buffer("upper", upper, persistent=False)
+        self.put_index("upper", upper, persistent=False)
 
     def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
         """Multiply-adds and the paper's FLOPs, for `nrs.core.count`.
@@ -234,7 +244,7 @@ class ISqrtCovPool(_SecondOrderPool):
         centred = x - x.mean(2, keepdim=True)
         covariance = torch.bmm(centred, centred.transpose(1, 2)) / x.shape[2]
         root = newton_schulz_root(covariance, self.iterations)
-        return root.flatten(1).index_select(1, self.upper)
+        return root.flatten(1).index_select(1, self.read_index("upper"))
 
 
 def signed_root(x: Tensor) -> Tensor:

@@ -10,12 +10,54 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nrs.training import ModelFileError, read_model
-from nrs.training.config import ConfigError, build_config
-from nrs.vision.data import PICTURES, Preparation, open_picture
-from nrs.vision.models import ModelSettings, build_model
+from nrs.training import load_network, loading, read_model
+from nrs.training.schema import (
+    anything,
+    check_header,
+    choice,
+    field_defaults,
+    flag,
+    integer,
+    list_of,
+    number,
+    optional,
+    record,
+    text,
+)
+from nrs.vision.data import CROPS, PICTURES, Preparation, open_picture
+from nrs.vision.models import EXCITES, HEADS, ModelSettings, build_model
 
 BATCH = 16
+_MODEL = record(
+    {
+        "name": text(100),
+        "head": choice(*HEADS),
+        "n_mul": optional(integer(1, 1 << 16)),
+        "n_per": optional(integer(1, 1 << 16)),
+        "reduce": optional(integer(1, 1 << 16)),
+        "sketch": integer(1, 1 << 20),
+        "excite": choice(*EXCITES),
+        "pretrained": flag,
+        "weights": text(),
+        "drop": number(0, 1),
+    },
+    defaults=field_defaults(ModelSettings),
+)
+_PICTURE = record(
+    {
+        "size": integer(1, 1 << 12),
+        "resize": optional(integer(1, 1 << 13)),
+        "crop": choice(*CROPS),
+        "padding": integer(0, 1 << 12),
+        "flip": flag,
+        "mean": list_of(number(), 3, 3),
+        "std": list_of(number(1e-12), 3, 3),
+    },
+    defaults=field_defaults(Preparation),
+)
+HEADER = record(
+    {"model": _MODEL, "picture": _PICTURE, "classes": list_of(text(), 1)}, others=anything
+)
 
 
 class ImageModel:
@@ -44,20 +86,15 @@ class ImageModel:
             If the file is not a whole image model.
         """
         file = read_model(path, kind="image")
-        header = file.header
-        try:
-            parts = build_config(
-                {"model": header["model"], "picture": header["picture"]},
-                {"model": ModelSettings, "picture": Preparation},
-            )
+        with loading(path):
+            header = check_header(file.header, HEADER)
+            settings, classes = ModelSettings(**header["model"]), header["classes"]
+            transform = Preparation(**header["picture"]).transform(train=False)
             # The weights are in the file: nothing is fetched.
-            network = build_model(parts["model"], len(header["classes"]), seed=0, fetch=False)
-            network.load_state_dict(file.tensors)
-        except (KeyError, TypeError, RuntimeError, ConfigError) as error:
-            raise ModelFileError(
-                f"{path} must describe an image model that this version can make, however: {error}"
-            ) from None
-        return cls(network, header["classes"], parts["picture"].transform(train=False))
+            network = load_network(
+                lambda: build_model(settings, len(classes), seed=0, fetch=False), file.tensors
+            )
+        return cls(network, classes, transform)
 
     def probabilities(self, pictures: list[Any]) -> Tensor:
         """Probabilities (n, classes) of pictures: paths, PIL pictures or arrays (H, W, 3)."""

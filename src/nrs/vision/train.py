@@ -17,7 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nrs.training import RunSettings, TrainSettings, processes, save_network, train_network
+from nrs.training import (
+    RunSettings,
+    TrainSettings,
+    made_now,
+    processes,
+    save_network,
+    train_network,
+)
 from nrs.training.config import ConfigError, config_values, read_config
 from nrs.training.history import History
 from nrs.training.network import evaluate_network
@@ -161,6 +168,9 @@ def run(
                     "config": config_values(parts),
                     "metrics": metrics,
                 },
+                made=made_now(
+                    seed=settings.seed, pictures=len(data.train), classes=len(data.classes)
+                ),
             )
         group.wait()
         return Outcome(path, history, metrics, group.is_writer)
