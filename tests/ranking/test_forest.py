@@ -163,9 +163,9 @@ def test_documents_of_a_query_share_a_fold(monkeypatch):
     seen = []
     learn = RankForestModel.learn
 
-    def watch(self, rows, held_out, run):
-        seen.append((rows.folds.numpy(), rows.query_folds, rows.queries))
-        return learn(self, rows, held_out, run)
+    def watch(self, task):
+        seen.append((task.rows.folds.numpy(), task.rows.query_folds, task.rows.queries))
+        return learn(self, task)
 
     monkeypatch.setattr(RankForestModel, "learn", watch)
     NRSRanker(**{**QUICK, "epochs": 1}).fit(X, y, qid=qid)

@@ -132,7 +132,7 @@ def test_bad_shapes_and_queries_without_documents():
 
 def test_losses_by_name():
     assert find_loss(lambdarank) is lambdarank
-    with pytest.raises(ValueError, match=r"loss must be .*loss='hinge'"):
+    with pytest.raises(ValueError, match=r"loss must be .*; got 'hinge'"):
         find_loss("hinge")
 
 

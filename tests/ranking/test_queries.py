@@ -58,7 +58,7 @@ def test_bad_queries():
         group_queries(pd.Series([pd.NA, 2], dtype="Int64"))
     with pytest.raises(ValueError, match="row 1 has none"):
         group_queries(pyarrow.array(["a", None]))
-    with pytest.raises(ValueError, match="one entry a row"):
+    with pytest.raises(ValueError, match="one entry per row"):
         group_queries([[1], [2]])
     with pytest.raises(ValueError, match="empty"):
         group_queries([])

@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from nrs import NRSRanker
 from nrs.ranking.losses import LOSSES, listnet
 from nrs.ranking.metrics import ndcg
+from nrs.tabular.encode.column_encoder import ColumnWarning
 from nrs.training import ModelFileError, read_model
 
 QUICK = {"preset": "single", "epochs": 8, "verbose": 0, "random_state": 0}
@@ -334,3 +335,11 @@ def test_partial_fits_keep_the_first_scaling_within_queries(tmp_path):
     model.save(tmp_path / "ranker")
     again = NRSRanker.load(tmp_path / "ranker")
     np.testing.assert_array_equal(again.predict(X, qid), model.predict(X, qid))
+
+
+def test_documents_far_from_those_of_the_fit_are_named():
+    X, y, qid = _data()
+    model = NRSRanker(**QUICK).fit(X, y, qid=qid)
+    X[0, 2] = 1e9
+    with pytest.warns(ColumnWarning, match="1 in 'x2'"):
+        model.predict(X)

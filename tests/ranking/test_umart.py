@@ -48,5 +48,5 @@ def test_bad_input():
         urank_gradients([1, 2], [0, 1], [3])
     with pytest.raises(ValueError, match=r"grades .* 0\.5"):
         urank_gradients([1, 2], [0, 0.5], [2])
-    with pytest.raises(ValueError, match=r"up to 100, however: 1200"):
+    with pytest.raises(ValueError, match=r"up to 100; got 1200"):
         urank_gradients([1, 2], [0, 1200], [2])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, make_classification
 
 from nrs import NRSClassifier
+from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.network import ForestNetwork
@@ -19,6 +20,7 @@ from nrs.tabular.recipe import MAX_FOLDS, resolve
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.run import Run
 from nrs.tabular.targets import ClassTarget
+from nrs.tabular.task import Task
 from nrs.training import TimeLimit
 from nrs.training.processes import ALONE
 
@@ -94,7 +96,9 @@ def test_a_model_without_rows_to_score_has_nothing_to_stop_it():
     model = _forest()
     model.use_folds(Folds(1))
     assert model.evaluator(rows, None, ALONE) is None
-    assert model.finish(rows, Run(seed=0, device=torch.device("cpu"), begin=0.0)) is None
+    run = Run(seed=0, device=torch.device("cpu"), begin=0.0)
+    task = Task(rows, None, TableEncoder(), model.target, model.recipe, Folds(1), run)
+    assert model.finish(task) is None
     model.use_folds(Folds(4))
     for held_out in (None, rows):
         with torch.no_grad():

@@ -1,10 +1,13 @@
 """Predictions of files from Python."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from nrs import NRSClassifier, NRSRegressor
+from nrs.tabular.encode.column_encoder import ColumnWarning
 from nrs.tabular.predict_file import TargetColumns, predict_chunks
 
 QUICK = {"preset": "fast", "epochs": 2, "random_state": 0, "verbose": 0}
@@ -67,3 +70,17 @@ def test_names_are_as_many_as_targets(rows):
     assert TargetColumns.of_model(model, ["x", "y"]).names == ["x", "y"]
     with pytest.raises(ValueError, match="predicts 2 targets; got 1: x"):
         TargetColumns.of_model(model, ["x"])
+
+
+@pytest.mark.parametrize("model", [NRSRegressor(**QUICK), NRSClassifier(**QUICK)])
+def test_unusual_rows_of_a_file_are_named_once(model, rows, tmp_path):
+    frame, _ = rows
+    X = frame[["a", "b"]]
+    model.fit(X, frame["a"] > 0)
+    path, table = tmp_path / "wild.parquet", X.copy()
+    table.iloc[[5, 25, 45], 0] = 1e9
+    table.to_parquet(path, row_group_size=20)
+    for options in ({}, {"interval": 0.9} if isinstance(model, NRSRegressor) else {}):
+        with pytest.warns(ColumnWarning, match="3 in 'a'") as shown:
+            assert model.predict_file(path, tmp_path / "out.csv", **options) == 60
+        assert [Path(one.filename) for one in shown] == [Path(__file__)]

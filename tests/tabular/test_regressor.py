@@ -7,6 +7,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import cross_val_score
 
 from nrs import NRSRegressor
+from nrs.tabular.encode.column_encoder import ColumnWarning
 
 QUICK = {"preset": "fast", "epochs": 30, "random_state": 0}
 
@@ -134,3 +135,18 @@ def test_dates_and_durations_are_no_numbers(unit):
     X, days = np.arange(40.0)[:, None], np.arange(40).astype(unit)
     with pytest.raises(ValueError, match=r"y must hold numbers; it holds d.*such as days"):
         NRSRegressor(**QUICK).fit(X, days)
+
+
+def test_an_unusual_row_is_named_once_to_the_caller():
+    X, y = make_regression(60, 3, random_state=0)
+    model = NRSRegressor(**QUICK | {"epochs": 2}).fit(X, y)
+    X[0, 1] = 1e9
+    calls = (
+        lambda: model.predict(X),
+        lambda: model.predict(X, return_std=True),
+        lambda: model.predict_interval(X),
+    )
+    for call in calls:
+        with pytest.warns(ColumnWarning, match="1 in 'x1'") as shown:
+            call()
+        assert [one.filename for one in shown] == [__file__]

@@ -118,6 +118,33 @@ def test_weights_of_the_loss_are_relative():
     assert target.loss(output, y, torch.zeros(8)) == 0
 
 
+class HuberTarget(RegressionTarget):
+    criterion = staticmethod(torch.nn.functional.huber_loss)
+
+
+@pytest.mark.parametrize(
+    ("target", "y"),
+    [
+        (ClassTarget(np.arange(3)), torch.arange(8) % 3),
+        (MultilabelTarget(3), (torch.arange(24).view(8, 3) % 2).float()),
+        (
+            RegressionTarget(np.zeros(3), np.ones(3), single=False),
+            torch.linspace(0, 9, 24).view(8, 3),
+        ),
+        (HuberTarget(np.zeros(3), np.ones(3), single=False), torch.linspace(0, 9, 24).view(8, 3)),
+    ],
+)
+def test_members_and_a_network_have_one_loss(target, y):
+    outputs = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
+    losses = target.losses(outputs, y)
+    assert losses.shape == (2, 8)
+    for one, each in zip(outputs, losses, strict=True):
+        torch.testing.assert_close(target.loss(one.t(), y, None), each.mean())
+        weights = torch.arange(8.0)
+        expected = (each * weights).sum() / weights.sum()
+        torch.testing.assert_close(target.loss(one.t(), y, weights), expected)
+
+
 def test_averages_are_those_of_probabilities():
     outputs = torch.randn(4, 3, 6)
     mean = outputs.softmax(1).mean(0).t()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -116,6 +117,7 @@ class QueryRows(Rows):
         return super().checksum() + checksum(self.queries.order, self.queries.lengths)[:8]
 
 
+@dataclass(frozen=True)
 class QueryBatches:
     """All queries in a fresh order per epoch, in batches of queries of like length.
 
@@ -138,13 +140,10 @@ class QueryBatches:
     [(1, 9), (2, 2), (2, 8)]
     """
 
-    def __init__(
-        self, rows: QueryRows, batch_size: int, max_cells: int = MAX_CELLS, passes: int = 1
-    ) -> None:
-        self.rows = rows
-        self.batch_size = batch_size
-        self.max_cells = max_cells
-        self.passes = passes
+    rows: QueryRows
+    batch_size: int
+    max_cells: int = MAX_CELLS
+    passes: int = 1
 
     def __len__(self) -> int:
         """Number of batches per epoch, but for those that long queries split."""

@@ -23,13 +23,13 @@ from nrs.ranking.recipe import RankRecipe, RankTarget, are_grades
 from nrs.ranking.scaling import QueryScaler
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import Table
-from nrs.tabular.forest.folds import Folds, count_folds
+from nrs.tabular.forest.folds import NO_FOLDS, Folds, count_folds
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.model import Evaluate, ForestModel, SingleModel
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
 from nrs.tabular.rows.memory import MAX_HELD_OUT, MemorySource, Rows
-from nrs.tabular.run import Run
 from nrs.tabular.targets import OutOfBag, Target
+from nrs.tabular.task import Task
 from nrs.training.processes import ALONE, Processes
 
 
@@ -54,13 +54,13 @@ class QuerySource(MemorySource):
         self.held_out_queries: Queries | None = None
         self.query_scale = query_scale
 
-    def split(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds | None:
+    def split(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds:
         """Draw folds of whole queries, or hold out some queries for a single network."""
         if recipe.members:
             n_members = min(count_folds(len(self.queries)), recipe.members)
             return Folds.draw(self.labels, n_members, seed, self.queries.numbers())
         if not spare or recipe.validation_fraction == 0:
-            return None
+            return NO_FOLDS
         n_queries = len(self.queries)
         size = round(n_queries * recipe.validation_fraction)
         if size < 1 or n_queries - size < 1:
@@ -72,18 +72,17 @@ class QuerySource(MemorySource):
         self.training_queries = self.queries.part(np.sort(order[size:]))
         self.held_out_queries = self.queries.part(np.sort(order[:size]))
         self.training = np.sort(self.training_queries.order)
-        return None
+        return NO_FOLDS
 
     def rows(
-        self, encoder: TableEncoder, target: Target, folds: Folds | None, device: torch.device
+        self, encoder: TableEncoder, target: Target, folds: Folds, device: torch.device
     ) -> tuple[QueryRows, QueryRows | None]:
         """Encoded documents of the training queries, and of held-out ones if there are any."""
         features, targets = encoder.transform(self.table), target.encode(self.labels)
         if self.query_scale == "standard":
             self.scaler = self.scaler or QueryScaler.fit(features, self.training_queries)
             features = self.scaler.transform(features, self.queries)
-        drawn = None if folds is None else folds.drawn
-        rows = QueryRows(features, targets, self.training_queries, device, drawn, self.scaler)
+        rows = QueryRows(features, targets, self.training_queries, device, folds.drawn, self.scaler)
         if self.held_out_queries is None:
             return rows, None
         return rows, QueryRows(features, targets, self.held_out_queries, device)
@@ -115,11 +114,8 @@ class RankModel(SingleModel):
         return evaluator(self.recipe.metric, held_out, self.target, self.scores)
 
 
-class RankForestModel(ForestModel):
+class RankForestModel(ForestModel, RankModel):
     """A forest that scores documents, each member trained without the queries of one fold."""
-
-    target: RankTarget
-    recipe: RankRecipe
 
     def batches(self, rows: Rows, group: Processes = ALONE) -> QueryBatches:
         return self._batches(rows, self.round_epochs)
@@ -141,29 +137,23 @@ class RankForestModel(ForestModel):
         return forest_loss(network, batch, self.target, self.sees)
 
     def evaluator(self, rows: Rows, held_out: Rows | None, group: Processes) -> Evaluate | None:
-        metric, cells = self.recipe.metric, MAX_CELLS
-
-        def joint(network: Any, batch: QueryBatch) -> Tensor:
-            return self.target.scores(network(batch.x))
+        if held_out is not None or self.n_folds == 1:
+            return super().evaluator(rows, held_out, group)
+        assert isinstance(rows, QueryRows)
+        metric, cells = self.recipe.metric, MAX_CELLS // self.recipe.members
 
         def unseen(network: Any, batch: QueryBatch) -> Tensor:
             assert batch.folds is not None
             return out_of_bag(network, batch.x, batch.folds[batch.row], self.sees)
 
-        scored, score = held_out, joint
-        if held_out is None:
-            if self.n_folds == 1:
-                return None
-            scored, score, cells = rows, unseen, MAX_CELLS // self.recipe.members
-        assert isinstance(scored, QueryRows)
-        check_relevant(metric, scored)
-        if held_out is None:
-            scored = some_queries(scored, MAX_HELD_OUT)
-        return self._agreed(evaluator(metric, scored, self.target, score, cells), group)
+        check_relevant(metric, rows)
+        scored = some_queries(rows, MAX_HELD_OUT)
+        return evaluator(metric, scored, self.target, unseen, cells)
 
-    def finish(self, rows: Rows, run: Run) -> OutOfBag | None:
+    def finish(self, task: Task) -> OutOfBag | None:
         if self.n_folds == 1:
             return None
+        rows = task.rows
         assert isinstance(rows, QueryRows)
         centre_members(self.network, rows)
         scores = out_of_bag_scores(self.network, rows, self.sees)

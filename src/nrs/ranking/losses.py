@@ -24,6 +24,7 @@ from nrs.ranking.padded import (
     ideal_dcg,
     inverse_or_zero,
     ranked,
+    tied_means,
 )
 from nrs.ranking.transport import wass_rank
 
@@ -191,12 +192,8 @@ def _ranks(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     s, y = scores.gather(1, order), labels.masked_fill(~mask, -1).gather(1, order)
     new = torch.ones_like(s, dtype=torch.bool)
     new[:, 1:] = (s[:, 1:] != s[:, :-1]) | (y[:, 1:] != y[:, :-1])
-    group = new.cumsum(1) - 1
     places = torch.arange(1, s.shape[1] + 1, dtype=s.dtype, device=s.device).expand_as(s)
-    zeros = torch.zeros_like(s)
-    means = zeros.scatter_add(1, group, places)
-    means = means / zeros.scatter_add(1, group, torch.ones_like(s)).clamp_min(1)
-    return torch.empty_like(s).scatter(1, order, means.gather(1, group))
+    return torch.empty_like(s).scatter(1, order, tied_means(places, new))
 
 
 LOSSES: dict[str, Loss] = {
@@ -226,10 +223,7 @@ def find_loss(loss: Any) -> Loss:
     True
     """
     if callable(loss):
-        found: Loss = loss
-        return found
+        return loss
     if loss not in LOSSES:
-        raise ValueError(
-            f"loss must be a function or one of {', '.join(LOSSES)}, however: loss={loss!r}"
-        )
+        raise ValueError(f"loss must be a function or one of {', '.join(LOSSES)}; got {loss!r}")
     return LOSSES[loss]

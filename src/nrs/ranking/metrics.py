@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nrs.ranking.padded import check_padded, gains_of, ranked
+from nrs.ranking.padded import check_padded, gains_of, ranked, tied_means
 from nrs.ranking.queries import pad_queries
 
 Discount = Literal["log2", "paper"]
@@ -106,7 +106,7 @@ def err(
     gains = gains_of(labels)
     best = float(labels.max()) if max_label is None else float(max_label)
     if labels.numel() and float(labels.max()) > best:
-        raise ValueError(f"max_label must be at least every label, however: max_label={max_label}")
+        raise ValueError(f"max_label must be at least every label; got {max_label}")
     stops = (gains / 2**best).gather(1, ranked(scores, labels, mask))
     goes_on = torch.cumprod(1 - stops, dim=1)
     reaches = torch.cat([torch.ones_like(stops[:, :1]), goes_on[:, :-1]], dim=1)
@@ -132,9 +132,7 @@ def mean_average_precision(
     >>> mean_average_precision(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[1, 0, 2]]))
     tensor(0.8333)
     """
-    _check_k(k)
-    scores, labels, mask = check_padded(scores, labels, mask)
-    relevant = (labels > 0).to(scores.dtype).gather(1, ranked(scores, labels, mask))
+    labels, relevant = _relevant_by_rank(scores, labels, k, mask)
     precision = relevant.cumsum(1) / _ranks(relevant)
     count = relevant.sum(1)
     if k is not None:
@@ -160,9 +158,7 @@ def mean_reciprocal_rank(
     >>> mean_reciprocal_rank(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[0, 1, 2]]))
     tensor(0.5000)
     """
-    _check_k(k)
-    scores, labels, mask = check_padded(scores, labels, mask)
-    relevant = (labels > 0).to(scores.dtype).gather(1, ranked(scores, labels, mask))
+    labels, relevant = _relevant_by_rank(scores, labels, k, mask)
     found = (relevant / _ranks(relevant))[:, :k].amax(1)
     return _over_queries(found, labels, empty)
 
@@ -236,8 +232,8 @@ def measure(
     for name, values in padded.items():
         if values.isnan().any():
             raise ValueError(
-                f"{name} must be numbers, however: {int(values.isnan().sum())} of "
-                f"{int(mask.sum())} are NaN; leave out these rows, or mend what gave them"
+                f"{name} must be numbers; {int(values.isnan().sum())} of {int(mask.sum())} are "
+                "NaN. Leave out these rows, or fix what gave them."
             )
     given: dict[str, Any] = {"discount": discount} if function is ndcg else {}
     value = function(padded["scores"], padded["labels"], k, mask, empty=empty, **given)
@@ -263,23 +259,32 @@ def find_metric(metric: str) -> tuple[Callable[..., Tensor], int | None]:
     if name not in METRICS or (at and not (k.isdecimal() and int(k) > 0)):
         raise ValueError(
             f"metric must be one of {', '.join(METRICS)}, or one of them with a number of "
-            f"documents such as 'ndcg@10', however: metric={metric!r}"
+            f"documents such as 'ndcg@10'; got {metric!r}"
         )
     return METRICS[name], int(k) if at else None
 
 
 def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, however: {name}={value!r}")
+        raise ValueError(f"{name} must be one of {choices}; got {value!r}")
 
 
 def _check_k(k: int | None) -> None:
     if k is not None and (not hasattr(k, "__index__") or k < 1):
-        raise ValueError(f"k must be a number of documents of at least 1, however: k={k!r}")
+        raise ValueError(f"k must be a number of documents of at least 1; got {k!r}")
 
 
 def _ranks(x: Tensor) -> Tensor:
     return torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device)
+
+
+def _relevant_by_rank(
+    scores: Tensor, labels: Tensor, k: int | None, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The labels, and 1 at the ranks of relevant documents, 0 at others."""
+    _check_k(k)
+    scores, labels, mask = check_padded(scores, labels, mask)
+    return labels, (labels > 0).to(scores.dtype).gather(1, ranked(scores, labels, mask))
 
 
 def _discounts(x: Tensor, k: int | None, discount: Discount) -> Tensor:
@@ -295,10 +300,7 @@ def _mean_of_ties(scores: Tensor, labels: Tensor, gains: Tensor, mask: Tensor) -
     shown, real, by_rank = (part.gather(1, order) for part in (scores, mask, gains))
     first = torch.ones_like(real)
     first[:, 1:] = (shown[:, 1:] != shown[:, :-1]) | (real[:, 1:] != real[:, :-1])
-    group = first.cumsum(1) - 1
-    totals = torch.zeros_like(by_rank).scatter_add(1, group, by_rank)
-    counts = torch.zeros_like(by_rank).scatter_add(1, group, torch.ones_like(by_rank))
-    return (totals / counts.clamp_min(1)).gather(1, group)
+    return tied_means(by_rank, first)
 
 
 def _over_queries(values: Tensor, labels: Tensor, empty: Empty) -> Tensor:

@@ -33,8 +33,8 @@ def check_padded(
     shapes = [tuple(t.shape) for t in (scores, labels, mask) if t is not None]
     if scores.ndim != 2 or len(set(shapes)) > 1:
         raise ValueError(
-            "scores, labels and mask must have one shape (queries, documents), however: "
-            f"{', '.join(map(str, shapes))}; give a single query as scores[None]"
+            "scores, labels and mask must have one shape (queries, documents); got "
+            f"{', '.join(map(str, shapes))}. Pass a single query as scores[None]."
         )
     if not scores.is_floating_point():
         scores = scores.double()
@@ -46,8 +46,8 @@ def check_padded(
     if not real.all():
         query = int(real.int().argmin())
         raise ValueError(
-            f"every query must have a document, however: query {query} has none by its mask; "
-            "leave out queries of which nothing is left after filtering"
+            f"every query must have a document; query {query} has none by its mask. Leave out "
+            "queries of which nothing is left after filtering."
         )
     return scores.masked_fill(~mask, 0), labels.masked_fill(~mask, 0), mask
 
@@ -71,8 +71,8 @@ def gains_of(labels: Tensor) -> Tensor:
         value = labels[wrong][0].item()
         raise ValueError(
             f"labels must be whole numbers from 0 and below {most:.0f} where a gain 2^label − 1 is "
-            f"taken in {labels.dtype}, however: {value:g}; grade the documents 0, 1, 2, … or use a "
-            "loss without gains ('ranknet', 'listnet', 'rank_cosine')"
+            f"taken in {labels.dtype}; got {value:g}. Grade the documents 0, 1, 2, … or use a loss "
+            "without gains ('ranknet', 'listnet', 'rank_cosine')."
         )
     return torch.exp2(labels) - 1
 
@@ -91,6 +91,20 @@ def ranked(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     by_label = torch.where(mask, labels, torch.inf).argsort(dim=1)
     shown = torch.where(mask, scores, -torch.inf).gather(1, by_label)
     return by_label.gather(1, shown.argsort(dim=1, descending=True, stable=True))
+
+
+def tied_means(values: Tensor, first: Tensor) -> Tensor:
+    """Values by rank, each replaced by the mean of its tie; `first` is True where a tie begins.
+
+    Examples
+    --------
+    >>> tied_means(torch.tensor([[4.0, 2.0, 0.0]]), torch.tensor([[True, True, False]]))
+    tensor([[4., 1., 1.]])
+    """
+    group = first.cumsum(1) - 1
+    zeros = torch.zeros_like(values)
+    counts = zeros.scatter_add(1, group, torch.ones_like(values)).clamp_min(1)
+    return (zeros.scatter_add(1, group, values) / counts).gather(1, group)
 
 
 def ideal_dcg(gains: Tensor, k: int | None = None) -> Tensor:

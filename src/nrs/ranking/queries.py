@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -10,6 +10,10 @@ from torch import Tensor
 
 from nrs.tabular.encode.columns import missing_cells
 from nrs.tabular.targets import labels_as_array
+from nrs.tabular.types import ArrayLike
+
+# The query of each row, or the name of the column that holds it.
+Qid: TypeAlias = ArrayLike | str | None
 
 
 class Queries(NamedTuple):
@@ -89,25 +93,23 @@ def read_qid(qid: Any, n_rows: int | None = None) -> np.ndarray:
     """The query of each row as an array, checked."""
     if qid is None:
         raise ValueError(
-            "qid must tell the query of each row, however: qid=None; give an array with one entry "
-            "a row, or the name of a column of X"
+            "qid must name the query of each row; got qid=None. Pass an array with one entry per "
+            "row, or the name of a column of X."
         )
     codes = labels_as_array(qid)
     if codes.ndim != 1:
-        raise ValueError(
-            f"qid must have one entry a row, (n_rows,), however: its shape is {codes.shape}"
-        )
+        raise ValueError(f"qid must have one entry per row; its shape is {codes.shape}")
     if n_rows is not None and len(codes) != n_rows:
         raise ValueError(
-            f"qid must have as many entries as X has rows, however: {len(codes)} entries and "
-            f"{n_rows} rows; were rows filtered from one and not from the other?"
+            f"qid must have as many entries as X has rows; got {len(codes)} entries and {n_rows} "
+            "rows. Were rows filtered from one and not from the other?"
         )
     if len(codes) == 0:
-        raise ValueError("qid must have at least one entry, however: it is empty")
+        raise ValueError("qid must have at least one entry; it is empty")
     missing = missing_cells(codes)
     if missing.any():
         row = int(np.argmax(missing))
-        raise ValueError(f"qid must name a query for every row, however: row {row} has none")
+        raise ValueError(f"qid must name a query for every row; row {row} has none")
     return codes.astype(str) if codes.dtype.kind == "O" else codes
 
 
@@ -126,7 +128,7 @@ def read_eval_set(eval_set: Any, *, qid_in_x: bool = False) -> tuple[Any, Any, A
     if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 3:
         size = f" of {len(eval_set)}" if hasattr(eval_set, "__len__") else ""
         raise ValueError(
-            "eval_set must be a triple (X, y, qid) of held-out queries, however: "
+            "eval_set must be a triple (X, y, qid) of held-out queries; got "
             f"{type(eval_set).__name__}{size}"
         )
     X, y, qid = eval_set
@@ -181,8 +183,8 @@ def pad_queries(qid: Any, **columns: Any) -> tuple[dict[str, Tensor], Tensor]:
         given = labels_as_array(values)
         if given.shape != (len(queries.order),):
             raise ValueError(
-                f"{name} must have one entry a row as qid has, however: its shape is "
-                f"{given.shape} and qid has {len(queries.order)} entries"
+                f"{name} must have one entry per row; its shape is {given.shape}, and qid has "
+                f"{len(queries.order)} entries"
             )
         out = np.zeros(shape)
         out[row, column] = given[queries.order]

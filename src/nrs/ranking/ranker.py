@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from nrs.ranking.batches import QueryRows
 from nrs.ranking.estimator import QuerySource, RankForestModel, RankModel
-from nrs.ranking.metrics import Measurement, measure
+from nrs.ranking.metrics import Discount, Empty, Measurement, measure
 from nrs.ranking.queries import (
+    Qid,
     Queries,
     column_names,
     group_queries,
@@ -21,14 +22,27 @@ from nrs.ranking.queries import (
 )
 from nrs.ranking.recipe import RankRecipe, RankTarget, rank_recipe
 from nrs.ranking.scaling import QueryScaler
+from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import Table
 from nrs.tabular.forest.estimator import MemberEstimator
+from nrs.tabular.header import recipe_schema, require
 from nrs.tabular.model import SingleModel
 from nrs.tabular.parameters import CheckpointParameters, parameters
 from nrs.tabular.recipe import Recipe, resolve
-from nrs.tabular.run import Run
 from nrs.tabular.targets import Target, labels_as_array, refuse_dates
+from nrs.tabular.types import ArrayLike, TableLike
+from nrs.training.schema import (
+    choice,
+    either,
+    flag,
+    hex_number,
+    list_of,
+    optional,
+    record,
+    tagged,
+    text,
+)
 
 
 @parameters
@@ -94,6 +108,17 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
     query_scale: str | None = None
 
     _recipe_type = RankRecipe
+    _recipe_schema = recipe_schema(
+        RankRecipe, loss=text(200), sigmoid=flag, query_scale=choice("none", "standard")
+    )
+    _target_schema = tagged(
+        "kind", {"ranking": record({"kind": text(), "loss": text(200), "sigmoid": flag})}
+    )
+    _own_schema: ClassVar[Mapping[str, Any]] = {
+        # Squares of these are numbers above 0.
+        "query_scaler": optional(list_of(either(choice((0.0).hex()), hex_number(1e-100, 1e100)))),
+        "qid_column": optional(text()),
+    }
     _file_kind = "ranker"
     # Fitted state that not every fit has.
     scaler_ = qid_column_ = None
@@ -105,7 +130,11 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
     def fit(  # type: ignore[override]
-        self, X: Any, y: Any, qid: Any = None, eval_set: Any = None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        qid: Qid = None,
+        eval_set: Sequence[Any] | None = None,
     ) -> Self:
         """Fit to the documents of queries.
 
@@ -129,7 +158,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         """
         return super().fit(X, y, None, eval_set, qid)
 
-    def partial_fit(self, X: Any, y: Any, qid: Any = None) -> Self:
+    def partial_fit(self, X: TableLike, y: ArrayLike, qid: Qid = None) -> Self:
         """Take one pass over more queries, keeping what was learned.
 
         The first call learns the encoding of the columns; so the first queries should be typical
@@ -139,29 +168,15 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         ----------
         X, y, qid : as of :meth:`fit`.
         """
-        first = not hasattr(self, "network_")
-        with Run.of(self, alone=True) as run:
-            reader = self._reader() if first else self
-            source = reader.read_source(X, y, None, qid, reset=first)
-            if first:
-                recipe = reader.resolve(source.n_rows, source.n_columns)
-                encoder = source.encoder(self.categorical_features, recipe.scale)
-                target = reader.make_target(source)
-                recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
-            else:
-                source.scaler = self.scaler_
-                recipe, encoder, target = self.recipe_, self.encoder_, self.target_
-            rows, _ = source.rows(encoder, target, None, run.device)
-            self._take_pass(rows, encoder, target, recipe, reader, run)
-        return self
+        return self._partial_fit(X, y, groups=qid)
 
-    def predict(self, X: Any, qid: Any = None, return_std: bool = False) -> Any:
+    def predict(self, X: TableLike, qid: Qid = None, return_std: bool = False) -> Any:
         """Scores of documents, (n_rows,); higher ranks earlier within a query.
 
         Parameters
         ----------
         X : table (n_rows, n_columns)
-            A document a row.
+            One document per row.
         qid : array (n_rows,), optional
             The query of each row; needed only with ``query_scale="standard"``.
         return_std : bool, default=False
@@ -170,9 +185,12 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         check_is_fitted(self)
         if return_std:
             return self.predict(X, qid), self.member_outputs(X, qid).std(0)
-        return self.target_.answer(self.forward(self._features(X, qid)))
+        watch = Watch()
+        scores = self.target_.answer(self.forward(self._features(X, qid, watch)))
+        self.encoder_.warn(watch)
+        return scores
 
-    def member_outputs(self, X: Any, qid: Any = None) -> np.ndarray:
+    def member_outputs(self, X: TableLike, qid: Qid = None) -> np.ndarray:
         """Scores that each member of the forest gives, (n_members, n_rows).
 
         Parameters
@@ -188,7 +206,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         outputs = self.forward(self._features(X, qid), members=True)
         return outputs[:, :, 0].double().numpy()
 
-    def rank(self, X: Any, qid: Any = None) -> np.ndarray:
+    def rank(self, X: TableLike, qid: Qid = None) -> np.ndarray:
         """Row numbers in order: query by query as they first appear, best document first.
 
         Documents of equal score keep their order. ``X.iloc[model.rank(X, qid)]`` is the ranked
@@ -197,7 +215,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         Parameters
         ----------
         X : table (n_rows, n_columns)
-            A document a row.
+            One document per row.
         qid : array (n_rows,) or str, optional
             The query of each row, or the name of a column of `X`. If None, the column that the
             model was fitted with; all rows are of one query if `X` has no such column.
@@ -214,40 +232,33 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
             qid = given = np.zeros(X.shape[0] if hasattr(X, "shape") else len(X), dtype=np.int64)
         scores = self.predict(X, qid)
         queries = group_queries(given, len(scores))
-        order: np.ndarray = np.lexsort((-scores, queries.numbers()))
-        return order
+        return np.lexsort((-scores, queries.numbers()))
 
-    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+    def score(self, X: TableLike, y: ArrayLike, qid: Qid = None) -> float:
         """NDCG@10 with discount log2, queries without a relevant document skipped.
 
         Parameters
         ----------
-        X : table (n_rows, n_columns)
-            A document a row.
-        y : array (n_rows,)
-            Relevance grades.
-        qid : array (n_rows,) or str
-            The query of each row, or the name of a column of `X`; not needed where the model was
-            fitted with that name.
+        X, y, qid : as of :meth:`evaluate`.
         """
         return float(self.evaluate(X, y, qid))
 
     def evaluate(
         self,
-        X: Any,
-        y: Any,
-        qid: Any = None,
+        X: TableLike,
+        y: ArrayLike,
+        qid: Qid = None,
         metric: str = "ndcg@10",
         *,
-        discount: Any = "log2",
-        empty: Any = "skip",
+        discount: Discount = "log2",
+        empty: Empty = "skip",
     ) -> Measurement:
         """Measure a metric of :mod:`nrs.ranking.metrics`; the result prints its rules.
 
         Parameters
         ----------
         X : table (n_rows, n_columns)
-            A document a row.
+            One document per row.
         y : array (n_rows,)
             Relevance grades.
         qid : array (n_rows,) or str
@@ -255,10 +266,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
             fitted with that name.
         metric : str
             Such as "ndcg@10", "map" or "mrr".
-        discount : {"log2", "paper"}
-            How gains at lower ranks count less, see :func:`nrs.ranking.metrics.ndcg`.
-        empty : {"skip", "zero", "one"}
-            What a query without a relevant document counts: "skip" leaves it out.
+        discount, empty : as of :func:`nrs.ranking.metrics.ndcg`.
         """
         scores = self.predict(X, qid)
         labels = self._check_labels(y)
@@ -267,17 +275,28 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
 
     # Reading.
 
-    def read_source(  # type: ignore[override]
-        self, X: Any, y: Any, sample_weight: Any, qid: Any, *, reset: bool = True
+    def read_source(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        qid: Qid = None,
     ) -> QuerySource:
         """Read and check the documents of queries that a fit learns from."""
+        return self.read_rows(X, y, sample_weight, qid, reset=True)
+
+    def read_rows(
+        self, X: Any, y: Any, sample_weight: Any, qid: Any, *, reset: bool
+    ) -> QuerySource:
         if isinstance(qid, str):
             self.qid_column_ = qid
         table, labels, queries = self._read_queries(X, y, qid, reset=reset)
         if reset:
             self.n_queries_ = len(queries)
-        query_scale = self.query_scale or "none"
-        return QuerySource(table, labels, queries, query_scale)
+        source = QuerySource(table, labels, queries, self.query_scale or "none")
+        if not reset:
+            source.scaler = self.scaler_
+        return source
 
     def read_held_out(
         self, eval_set: Any, encoder: TableEncoder, target: Target, device: torch.device
@@ -290,13 +309,13 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         return QueryRows(features, target.encode(labels), queries, device)
 
     def _read_queries(
-        self, X: Any, y: Any, qid: Any, *, reset: bool
+        self, X: TableLike, y: ArrayLike, qid: Qid, *, reset: bool
     ) -> tuple[Table, np.ndarray, Queries]:
         X, qid = self._take_qid(X, qid)
         table, labels = self._read(X, y, reset=reset)
         return table, labels, group_queries(qid, table.n_rows)
 
-    def _take_qid(self, X: Any, qid: Any) -> tuple[Any, Any]:
+    def _take_qid(self, X: Any, qid: Qid) -> tuple[Any, Any]:
         """The table without its column of queries, and the query of each row."""
         name = qid if isinstance(qid, str) else self.qid_column_
         names = column_names(X)
@@ -311,15 +330,15 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         column = X[name]
         return without_column(X, name), column if qid is None or isinstance(qid, str) else qid
 
-    def _features(self, X: Any, qid: Any) -> Any:
+    def _features(self, X: TableLike, qid: Qid, watch: Watch | None = None) -> Any:
         """Encoded rows of a raw table, scaled within their queries if need be."""
         X, qid = self._take_qid(X, qid)
-        features = self.encoder_.transform(self.read_table(X))
+        features = self.encoder_.transform(self.read_table(X), watch)
         if self.scaler_ is None:
             return features
         return self.scaler_.transform(features, group_queries(qid, len(features)))
 
-    def _check_labels(self, y: Any) -> np.ndarray:
+    def _check_labels(self, y: ArrayLike) -> np.ndarray:
         y = labels_as_array(y)
         refuse_dates(y)
         if y.ndim == 2 and y.shape[1] == 1:
@@ -334,8 +353,7 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
                     "y must hold numbers, the grades 0, 1, 2, … of relevance; got "
                     f"{y[:3].tolist()}. Map the labels to numbers, and leave out rows without one."
                 ) from None
-        checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        return checked
+        return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
 
     # What a ranker decides.
 
@@ -362,8 +380,11 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
             "qid_column": self.qid_column_,
         }
 
-    def restore(self, header: Mapping[str, Any]) -> None:
+    def restore(self, header: Mapping[str, Any], encoder: TableEncoder) -> None:
         scaler = header["query_scaler"]
+        if scaler is not None:
+            fits = len(scaler) == encoder.n_features_out_ and not encoder.is_sparse_
+            require(fits, "header.query_scaler must have one number per dense feature")
         self.scaler_ = None if scaler is None else QueryScaler.from_state(scaler)
         self.qid_column_ = header["qid_column"]
 

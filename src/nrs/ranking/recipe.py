@@ -31,13 +31,6 @@ class RankRecipe(Recipe):
     sigmoid: bool = False
     query_scale: Literal["none", "standard"] = "none"
 
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON values, functions by their names."""
-        values = super().to_dict()
-        if callable(self.loss):
-            values["loss"] = getattr(self.loss, "__name__", "callable")
-        return values
-
 
 def rank_recipe(
     preset: str, plain: Recipe, chosen: Mapping[str, Any], queries: int, rows: int
@@ -151,8 +144,7 @@ class RankTarget(Target):
         return scores.sigmoid() if self.sigmoid else scores
 
     def answer(self, outputs: Tensor) -> np.ndarray:
-        values: np.ndarray = self.scores(outputs).double().cpu().numpy()
-        return values
+        return self.scores(outputs).double().cpu().numpy()
 
     def padded_loss(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         if self._loss is None:

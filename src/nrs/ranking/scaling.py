@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nrs.ranking.queries import Queries
 LEAST_SPREAD = 0.1
 
 
+@dataclass(frozen=True, eq=False)
 class QueryScaler:
     """Centre and scale features within each query.
 
@@ -37,8 +39,7 @@ class QueryScaler:
            [ 1.  ,  6.  ]], dtype=float32)
     """
 
-    def __init__(self, spread: np.ndarray) -> None:
-        self.spread = spread
+    spread: np.ndarray
 
     @classmethod
     def fit(cls, features: Any, queries: Queries) -> QueryScaler:
@@ -51,8 +52,8 @@ class QueryScaler:
         """
         if not isinstance(features, np.ndarray):
             raise ValueError(
-                "query_scale='standard' needs a dense table, however: X is a sparse matrix; "
-                "pass X.toarray() or query_scale='none'"
+                "query_scale='standard' needs a dense table; X is a sparse matrix. Pass "
+                "X.toarray() or query_scale='none'."
             )
         x = features[queries.order].astype(np.float64)
         centred = x - np.repeat(_means(x, queries), queries.lengths, axis=0)

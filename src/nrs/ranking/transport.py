@@ -78,7 +78,8 @@ class _Kernel(NamedTuple):
 def _kernel(gains: Tensor, mask: Tensor, epsilon: float, gap: float, within: float) -> _Kernel:
     grades = Grades.of(gains, mask)
     values, relevant = grades.values, grades.values > 0
-    cost = (values[:, None] - values).abs() + gap * (relevant[:, None] != relevant)
+    apart = (relevant[:, None] != relevant).to(values)
+    cost = (values[:, None] - values).abs() + gap * apart
     cost.fill_diagonal_(within)
     zeros = gains.new_zeros(len(gains), len(values))
     own = math.log(-math.expm1(-within / epsilon))

@@ -46,14 +46,12 @@ def urank_gradients(scores: Any, labels: Any, lengths: Any) -> tuple[np.ndarray,
     sizes = np.asarray(lengths, dtype=np.int64).reshape(-1)
     if not len(s) == len(y) == sizes.sum() or (sizes < 1).any():
         raise ValueError(
-            f"lengths must be positive and sum to the number of rows, however: {len(s)} scores, "
+            f"lengths must be positive and sum to the number of rows; got {len(s)} scores, "
             f"{len(y)} labels, and lengths that sum to {sizes.sum()}"
         )
     wrong = not_grades(y)
     if wrong.any():
-        raise ValueError(
-            f"labels must be grades 0, 1, 2, … up to {MAX_GRADE}, however: {y[wrong][0]:g}"
-        )
+        raise ValueError(f"labels must be grades 0, 1, 2, … up to {MAX_GRADE}; got {y[wrong][0]:g}")
     grades, place = np.unique(y, return_inverse=True)
     query = np.repeat(np.arange(len(sizes)), sizes)
     cell = query * len(grades) + place.reshape(-1)

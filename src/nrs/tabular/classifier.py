@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -12,10 +12,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from nrs.tabular.encode.columns import missing_cells
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
+from nrs.tabular.header import CLASSES
 from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
 from nrs.tabular.targets import labels_as_array
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from nrs.tabular.types import ArrayLike, TableLike
 
 
@@ -24,6 +27,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
     """Common base of :class:`NRSClassifier` and of the networks it is compared with."""
 
     _is_classifier = True
+    _target_schema = CLASSES
 
     @property
     def classes_(self) -> np.ndarray:
@@ -89,7 +93,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         check_is_fitted(self)
         return self.target_.decision(self.outputs(X).double().numpy())
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags

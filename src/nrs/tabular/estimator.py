@@ -17,12 +17,22 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nrs.core.dropout import drawing_from
 from nrs.datasets.large_table import Table as LargeTable
 from nrs.datasets.table_file_errors import missing_columns
+from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import Table, read_table_for
 from nrs.tabular.forest.divide import check_division
+from nrs.tabular.forest.folds import NO_FOLDS
 from nrs.tabular.forest.workers import workers
+from nrs.tabular.header import (
+    NUMBERS,
+    check_agreement,
+    estimator_name,
+    recipe_schema,
+    table_header,
+)
 from nrs.tabular.importance import column_importances
 from nrs.tabular.model import ForestModel, Learned, SingleModel
 from nrs.tabular.parameters import NOT_SAVED, TrainParameters, from_json, parameters, to_json
@@ -31,7 +41,17 @@ from nrs.tabular.rows.memory import MemorySource, Rows, forward_rows
 from nrs.tabular.rows.table import TableSource
 from nrs.tabular.run import Run, draw_seed, threads
 from nrs.tabular.targets import Target, target_from_state, weights_of_labels
-from nrs.training import History, ModelFileError, read_model, write_model
+from nrs.tabular.task import Task
+from nrs.training import (
+    History,
+    ModelFile,
+    ModelFileError,
+    loading,
+    read_model,
+    write_model,
+)
+from nrs.training.precision import plain_modes
+from nrs.training.schema import Schema, check_header
 from nrs.training.settings import build_optimizer
 
 if TYPE_CHECKING:
@@ -50,6 +70,9 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     # What a subclass replaces: its recipe, what its model files are called, its own presets.
     _recipe_type: ClassVar[type[Recipe]] = Recipe
+    _recipe_schema: ClassVar[Schema[Json]] = recipe_schema()
+    _target_schema: ClassVar[Schema[Json]] = NUMBERS
+    _own_schema: ClassVar[Mapping[str, Schema[Any]]] = {}
     _file_kind: ClassVar[str] = "table"
     _is_classifier: ClassVar[bool] = False
     # Whether preset="default" is a forest; else it is one network.
@@ -119,12 +142,10 @@ class TableEstimator(TrainParameters, BaseEstimator):
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
             if "n_workers" in self._get_param_names():
                 check_division(recipe, run)
-            started: Any = nullcontext(run)
-            if run.n_workers > 1 and run.group.size == 1:
-                started = workers(rows, held_out, encoder, target, recipe, folds, run)
-            with started as shared:
-                model = reader.model_type(recipe)
-                learned = model.fit(rows, held_out, encoder, target, recipe, folds, shared)
+            task = Task(rows, held_out, encoder, target, recipe, folds, run)
+            alone = run.n_workers == 1 or run.group.size > 1
+            with nullcontext(task) if alone else workers(task) as shared:
+                learned = reader.model_type(recipe).fit(shared)
             self._adopt(learned, reader, rows)
         return self
 
@@ -144,13 +165,25 @@ class TableEstimator(TrainParameters, BaseEstimator):
         groups: ArrayLike | None = None,
     ) -> MemorySource | TableSource:
         """Read and check what a fit learns from."""
+        if not isinstance(X, (LargeTable, TableSource)):
+            return self.read_rows(X, y, sample_weight, groups, reset=True)
         classes = getattr(self, "class_weight", None)
-        if isinstance(X, (LargeTable, TableSource)):
-            source = TableSource.of(X, self.categorical_features, y, sample_weight, groups, classes)
-            self.n_features_in_ = source.n_columns
-            self.feature_names_in_ = np.array(source.names, dtype=object)
-            return source
-        table, labels = self._read(X, y, reset=True)
+        source = TableSource.of(X, self.categorical_features, y, sample_weight, groups, classes)
+        self.n_features_in_ = source.n_columns
+        self.feature_names_in_ = np.array(source.names, dtype=object)
+        return source
+
+    def read_rows(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        *,
+        reset: bool,
+    ) -> MemorySource:
+        """Read and check rows in memory; without `reset`, more rows of the same table."""
+        table, labels = self._read(X, y, reset=reset)
         weights, counted = self._row_weights(sample_weight, labels)
         return MemorySource(
             table, labels, weights, groups, classes=self._is_classifier, score_weights=counted
@@ -262,6 +295,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         if learned.out_of_bag is not None:
             fitted[learned.target.oob_name] = learned.out_of_bag.answers
             fitted["_residuals"] = learned.out_of_bag.residuals
+            fitted["_spread"] = learned.out_of_bag.spread
             if learned.out_of_bag.score is not None:
                 fitted["oob_score_"] = learned.out_of_bag.score
         fitted |= {} if rows is None else rows.facts
@@ -276,54 +310,37 @@ class TableEstimator(TrainParameters, BaseEstimator):
         self,
         X: TableLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None,
+        sample_weight: ArrayLike | None = None,
         classes: np.ndarray | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Take one pass over more rows, on a copy that is then adopted."""
         first = not hasattr(self, "network_")
         with Run.of(self, alone=True) as run:
             reader = self._reader() if first else self
-            table, labels = reader._read(X, y, reset=first)
-            source = MemorySource(table, labels, self._row_weights(sample_weight, labels)[0])
+            source = reader.read_rows(X, y, sample_weight, groups, reset=first)
             if first:
-                recipe = self.resolve(table.n_rows, table.n_columns)
+                recipe = reader.resolve(source.n_rows, source.n_columns)
                 encoder = source.encoder(self.categorical_features, recipe.scale)
-                # The columns of several labels per row show them all.
-                source.labels = labels if classes is None or labels.ndim == 2 else classes
-                target = self.make_target(source)
-                source.labels = labels
-                recipe = self.resolve(table.n_rows, encoder.n_features_out_)
+                source.known_classes = classes
+                target = reader.make_target(source)
+                recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
+                rows, _ = source.rows(encoder, target, NO_FOLDS, run.device)
+                run = replace(run, seed=draw_seed(self.random_state))
+                task = Task(rows, None, encoder, target, recipe, NO_FOLDS, run)
+                model, progress, history = self.model_type(recipe).grow(task), None, History([])
             else:
-                recipe, encoder, target = self.recipe_, self.encoder_, self.target_
-            rows, _ = source.rows(encoder, target, None, run.device)
-            self._take_pass(rows, encoder, target, recipe, reader, run)
+                encoder, target, history = self.encoder_, self.target_, self.history_
+                rows, _ = source.rows(encoder, target, NO_FOLDS, run.device)
+                model, progress = copy.deepcopy((self.model_, self._progress))
+            progress = progress or _Progress(model, draw_seed(self.random_state))
+            progress.take(model, rows)
+            importances = column_importances(model.network, rows, encoder)
+            learned = Learned(target, encoder, model, model.folded(), history, importances)
+            about = self.about_
+            self._adopt(learned, reader, rows)
+            self.__dict__ |= {"_progress": progress, "about_": about}
         return self
-
-    def _take_pass(
-        self,
-        rows: Rows,
-        encoder: TableEncoder,
-        target: Target,
-        recipe: Recipe,
-        reader: Any,
-        run: Run,
-    ) -> None:
-        history = History([])
-        if hasattr(self, "network_"):
-            model, progress = copy.deepcopy((self.model_, self._progress))
-            history = self.history_
-        else:
-            kind = self.model_type(recipe)
-            run = replace(run, seed=draw_seed(self.random_state))
-            model, progress = kind.grow(rows, encoder, target, recipe, None, run), None
-        if progress is None:
-            progress = _Progress(model, draw_seed(self.random_state))
-        progress.take(model, rows)
-        importances = column_importances(model.network, rows, encoder)
-        learned = Learned(target, encoder, model, model.folded(), history, importances)
-        about = self.about_
-        self._adopt(learned, reader, rows)
-        self.__dict__ |= {"_progress": progress, "about_": about}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one safetensors file, atomically.
@@ -342,7 +359,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             for name, value in self.get_params(deep=False).items()
             if name not in NOT_SAVED
         }
-        residuals = getattr(self, "_residuals", None)
+        residuals, spread = getattr(self, "_residuals", None), getattr(self, "_spread", None)
         header = {
             "estimator": type(self).__name__,
             "parameters": to_json(parameters),
@@ -354,6 +371,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             "about": self.about_ or {},
             "oob_score": self.oob_score_.hex() if hasattr(self, "oob_score_") else None,
             "residuals": None if residuals is None else residuals.tolist(),
+            "spread": None if spread is None else spread.tolist(),
             **self.model_.header(),
             **self._own_header(),
         }
@@ -364,6 +382,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         return {}
 
     @classmethod
+    @plain_modes()
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that :meth:`save` wrote; nothing in the file is executed.
 
@@ -378,35 +397,54 @@ class TableEstimator(TrainParameters, BaseEstimator):
             If the file is truncated, altered, of another kind, or of a newer format.
         """
         file = read_model(path, kind=cls._file_kind)
-        header = file.header
-        if header["estimator"] != cls.__name__:
+        with loading(path):
+            return cls._from_file(file, path)
+
+    @classmethod
+    def _from_file(cls, file: ModelFile, path: str | os.PathLike[str]) -> Self:
+        name = estimator_name(file.header)
+        if name != cls.__name__:
             raise ModelFileError(
-                f"{os.fspath(path)} holds a model of {header['estimator']}, not of "
-                f"{cls.__name__}. Load it with {header['estimator']}.load(...)."
+                f"{os.fspath(path)} holds a model of {name}, not of {cls.__name__}. Load it with "
+                f"{name}.load(...)."
             )
+        header = check_header(file.header, cls._header_schema())
         estimator = cls(**from_json(header["parameters"]))
         encoder = TableEncoder.from_state(header["encoder"])
         target = cls._target_from_state(header["target"])
         recipe = cls._recipe_type.from_dict(header["recipe"])
-        model = estimator.model_type(recipe).from_header(header, encoder, target, recipe)
-        model.network.load_state_dict(file.tensors)
+        check_agreement(header, encoder, target, recipe)
+        kind = estimator.model_type(recipe)
+        model = kind.from_file(header, file.tensors, encoder, target, recipe)
         history = History.from_dict(header["history"])
         importances = np.array([float.fromhex(v) for v in header["importances"]])
         reader = estimator._reader()
         reader.n_features_in_ = encoder.n_features_in_
         if encoder.names is not None:
             reader.feature_names_in_ = np.asarray(encoder.names, dtype=object)
-        reader.restore(header)
+        reader.restore(header, encoder)
         learned = Learned(target, encoder, model, model.folded(), history, importances)
         estimator._adopt(learned, reader)
-        estimator.__dict__["about_"] = header.get("about")
-        if header.get("oob_score") is not None:
+        estimator.__dict__["about_"] = header["about"]
+        if header["oob_score"] is not None:
             estimator.__dict__["oob_score_"] = float.fromhex(header["oob_score"])
-        if header.get("residuals") is not None:
+        if header["residuals"] is not None:
             estimator.__dict__["_residuals"] = np.array(header["residuals"])
+        if header["spread"] is not None:
+            estimator.__dict__["_spread"] = np.array(header["spread"])
+        # Weights that are finite each may overflow together.
+        rng = np.random.default_rng(0)
+        tried = rng.normal(size=(PREDICT_ROWS, encoder.n_features_out_)).astype(np.float32)
+        estimator.forward(tried)
         return estimator
 
-    def restore(self, header: Mapping[str, Any]) -> None:
+    @classmethod
+    def _header_schema(cls) -> Schema[Json]:
+        """What the header of a model file of this class may say."""
+        saved = [name for name in cls._get_param_names() if name not in NOT_SAVED]
+        return table_header(saved, cls._recipe_schema, cls._target_schema, cls._own_schema)
+
+    def restore(self, header: Mapping[str, Any], encoder: TableEncoder) -> None:
         """Read what :meth:`_own_header` wrote."""
 
     @staticmethod
@@ -415,7 +453,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     # Prediction.
 
-    def outputs(self, X: TableLike, *, members: bool = False) -> Tensor:
+    def outputs(self, X: TableLike, *, members: bool = False, watch: Watch | None = None) -> Tensor:
         """Network outputs for every row of a raw table: (n_rows, n_outputs).
 
         Parameters
@@ -423,11 +461,20 @@ class TableEstimator(TrainParameters, BaseEstimator):
         X : a table as :meth:`predict` takes it.
         members : bool, default=False
             Those of each member instead, (n_members, n_rows, n_outputs).
+        watch : optional
+            Counts what is unusual about the rows, for whoever predicts a table in parts. Without
+            it a :class:`ColumnWarning` says so.
         """
+        counts = Watch() if watch is None else watch
         if isinstance(X, LargeTable):
-            parts = [self.outputs(rows, members=members) for rows in self._chunks(X)]
-            return torch.cat(parts, dim=int(members))
-        return self.forward(self.encoder_.transform(self.read_table(X)), members=members)
+            parts = [self.outputs(one, members=members, watch=counts) for one in self._chunks(X)]
+            found = torch.cat(parts, dim=int(members))
+        else:
+            features = self.encoder_.transform(self.read_table(X), counts)
+            found = self.forward(features, members=members)
+        if watch is None:
+            self.encoder_.warn(counts)
+        return found
 
     def _chunks(self, table: LargeTable) -> Iterator[Any]:
         """The columns of the fit, one chunk of rows after the other."""
@@ -452,7 +499,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         n_rows = features.shape[0]
         width = self.target_.n_outputs
         shape = (predictor.n_members, n_rows, width) if members else (n_rows, width)
-        found = torch.empty(*shape)
+        found = torch.empty(*shape, dtype=torch.float32, device="cpu")
         step = forward_rows(features.shape[1])
         with threads(self.n_jobs), torch.inference_mode():
             for start in range(0, n_rows, step):
@@ -462,6 +509,11 @@ class TableEstimator(TrainParameters, BaseEstimator):
                 padded = functional.pad(x, (0, 0, 0, -len(x) % PREDICT_ROWS))
                 scores = predictor.each(padded) if members else predictor(padded)
                 found[..., start : start + step, :] = scores[..., : len(x), :]
+        if not bool(found.isfinite().all()):
+            raise ValueError(
+                "The network's outputs are beyond float32: its weights are too large for these "
+                "rows. Check the rows, or fit again with smaller numbers."
+            )
         return found
 
     @property
@@ -500,7 +552,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
 def _is_fitted(name: str) -> bool:
     """Whether an attribute is what a fit has learned, by its name."""
-    return name.endswith("_") or name in ("_importances", "_residuals", "_progress")
+    return name.endswith("_") or name in ("_importances", "_residuals", "_spread", "_progress")
 
 
 class _Progress:
@@ -512,12 +564,12 @@ class _Progress:
         self.seed, self.passes, self.n_seen = seed, 0, 0
 
     def take(self, model: SingleModel, rows: Rows) -> None:
-        """Take one optimizer step per batch, leaving torch's global generator as it was."""
+        """Take one optimizer step per batch."""
         batches = model.pass_batches(rows, self.n_seen)
         self.n_seen += rows.n_units
-        generator = torch.Generator().manual_seed(self.seed + self.passes)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed + self.passes)
+        seed = self.seed + self.passes
+        generator, noise = (torch.Generator().manual_seed(seed) for _ in range(2))
+        with drawing_from(model.network, noise):
             model.network.train()
             for batch in batches(self.passes, generator):
                 self.optimizer.zero_grad(set_to_none=True)

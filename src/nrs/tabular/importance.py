@@ -78,10 +78,11 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
         outputs = network(inputs) if forest is None else forest.forward_from(inputs)
         if outputs.shape[1] > 1:
             outputs = outputs - outputs.mean(1, keepdim=True)
-    directions = torch.eye(outputs.shape[1])
+    directions = torch.eye(outputs.shape[1], dtype=torch.float32)
     if len(directions) > MAX_OUTPUTS:
         signs = torch.Generator().manual_seed(0)
-        directions = torch.randint(2, (MAX_OUTPUTS, len(directions)), generator=signs) * 2.0 - 1
+        drawn = torch.randint(2, (MAX_OUTPUTS, len(directions)), generator=signs)
+        directions = drawn.to(directions) * 2 - 1
         directions /= MAX_OUTPUTS**0.5
     squares = torch.zeros_like(x)
     for direction in directions.to(x):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -19,18 +19,25 @@ from torch import Tensor, nn
 from nrs.core import fold
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.divide import answering, divided, division
-from nrs.tabular.forest.folds import Folds
+from nrs.tabular.forest.folds import NO_FOLDS, Folds
 from nrs.tabular.forest.grow import blank_forest, grow_forest
-from nrs.tabular.forest.network import FoldedForest, ForestNetwork, forest_loss, out_of_bag
-from nrs.tabular.forest.pilot import levels_are_better, reading_levels
-from nrs.tabular.forest.profile import may_be_levels
+from nrs.tabular.forest.network import (
+    FoldedForest,
+    ForestNetwork,
+    forest_loss,
+    members_spread,
+    out_of_bag,
+)
+from nrs.tabular.forest.pilot import choose_views
+from nrs.tabular.header import require
 from nrs.tabular.importance import MAX_ROWS, column_importances, passes
-from nrs.tabular.network import TableNetwork
+from nrs.tabular.network import TableNetwork, row_by_row
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
 from nrs.tabular.rows.memory import MAX_HELD_OUT, Rows, ShuffledBatches
 from nrs.tabular.run import Run
 from nrs.tabular.targets import OutOfBag, Target
-from nrs.training import History, TrainSettings
+from nrs.tabular.task import Task
+from nrs.training import History, TrainSettings, load_network
 from nrs.training.processes import ALONE, Processes
 
 if TYPE_CHECKING:
@@ -41,6 +48,8 @@ Evaluate = Callable[[Any], dict[str, float]]
 CHECKS = 20
 # Rows that are scored to see how long it takes, and the fewest that may score the forest.
 MIN_SCORED = 512
+# Rows whose members' disagreement is usual: all but one in a hundred of these.
+SPREAD_ROWS, SPREAD_LEVEL = 2_000, 0.99
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,38 @@ class Learned:
     out_of_bag: OutOfBag | None = None
 
 
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that a forest takes to score a row, and those that a fit may take.
+
+    Examples
+    --------
+    >>> Pace(per_row=0.001, limit=50.0).affordable(0.1, most=20_000)
+    5000
+    """
+
+    per_row: float
+    limit: float
+
+    @classmethod
+    def measure(cls, network: ForestNetwork, rows: Rows, sees: Tensor, limit: float) -> Pace:
+        """Score a few rows and see how long it takes."""
+        few = rows.some(MIN_SCORED)
+        training = network.training
+        network.eval()
+        for _ in range(2):  # The first time warms up.
+            begin = time.monotonic()
+            out_of_bag(network, few, sees)
+            seconds = time.monotonic() - begin
+        network.train(training)
+        return cls(max(seconds, 1e-6) / len(few), limit)
+
+    def affordable(self, share: float, most: int) -> int:
+        """Rows that can be scored in a share of the limit, at most so many."""
+        # The limit may be infinite, which is no integer.
+        return int(min(most, max(MIN_SCORED, share * self.limit / self.per_row)))
+
+
 class SingleModel:
     """One network, its target and its recipe: how it is made, trained, scored and folded.
 
@@ -68,41 +109,28 @@ class SingleModel:
     """
 
     network: Any
+    # Known during a forest's fit with a time limit.
+    pace: Pace | None = None
 
     def __init__(self, network: nn.Module, target: Target, recipe: Recipe) -> None:
         self.network, self.target, self.recipe = network, target, recipe
 
     @classmethod
-    def fit(
-        cls,
-        rows: Rows,
-        held_out: Rows | None,
-        encoder: TableEncoder,
-        target: Target,
-        recipe: Recipe,
-        folds: Folds | None,
-        run: Run,
-    ) -> Learned:
+    def fit(cls, task: Task) -> Learned:
         """Grow a model for encoded rows, train it and calibrate it."""
-        model = cls.grow(rows, encoder, target, recipe, folds, run)
-        history = model.learn(rows, held_out, run)
-        importances = column_importances(model.network, rows, encoder, model.importance_rows())
-        scored = model.finish(rows, run)
-        return Learned(target, encoder, model, model.folded(), history, importances, scored)
+        model = cls.grow(task)
+        history = model.learn(task)
+        most = model.importance_rows()
+        importances = column_importances(model.network, task.rows, task.encoder, most)
+        scored = model.finish(task)
+        predictor = model.folded()
+        return Learned(task.target, task.encoder, model, predictor, history, importances, scored)
 
     @classmethod
-    def grow(
-        cls,
-        rows: Rows,
-        encoder: TableEncoder,
-        target: Target,
-        recipe: Recipe,
-        folds: Folds | None,
-        run: Run,
-    ) -> Self:
+    def grow(cls, task: Task) -> Self:
         """Make an untrained model for encoded rows."""
-        network = cls.make_network(encoder, target, recipe, run.seed)
-        return cls(network.to(rows.device), target, recipe)
+        network = cls.make_network(task.encoder, task.target, task.recipe, task.run.seed)
+        return cls(network.to(task.rows.device), task.target, task.recipe)
 
     @classmethod
     def make_network(
@@ -124,11 +152,38 @@ class SingleModel:
         )
 
     @classmethod
-    def from_header(
-        cls, header: Json, encoder: TableEncoder, target: Target, recipe: Recipe
+    def from_file(
+        cls,
+        header: Json,
+        tensors: Mapping[str, Tensor],
+        encoder: TableEncoder,
+        target: Target,
+        recipe: Recipe,
     ) -> Self:
-        """Make the model of a file, whose tensors are then put into its network."""
-        return cls(cls.make_network(encoder, target, recipe, 0), target, recipe)
+        """Make the model of a file, once its header is known to be in order.
+
+        Raises
+        ------
+        ModelFileError
+            If the tensors are not those of the network that the header describes.
+        """
+        network = load_network(lambda: cls.blank_network(header, encoder, target, recipe), tensors)
+        for part in network.modules():
+            if isinstance(part, nn.BatchNorm1d) and part.running_var is not None:
+                require(bool((part.running_var >= 0).all()), "a variance must be at least 0")
+        cls.check_network(network)
+        return cls(network, target, recipe)
+
+    @classmethod
+    def blank_network(
+        cls, header: Json, encoder: TableEncoder, target: Target, recipe: Recipe
+    ) -> nn.Module:
+        """The network that a header describes, whose tensors come from its file."""
+        return cls.make_network(encoder, target, recipe, 0)
+
+    @classmethod
+    def check_network(cls, network: Any) -> None:
+        """Raise ModelFileError if the tensors of a file are none that training gives."""
 
     def header(self) -> Json:
         """What a model file must say of the network's shape, as JSON values."""
@@ -168,7 +223,7 @@ class SingleModel:
         if held_out is None:
             return None
         metric = self.target.check_metric(self.recipe.metric)
-        truth, weights = held_out.truth()
+        truth, weights, _ = held_out.truth()
 
         def evaluate(network: nn.Module) -> dict[str, float]:
             outputs = torch.cat([network(x) for x, _, _ in held_out.in_order()])
@@ -177,11 +232,12 @@ class SingleModel:
 
         return evaluate
 
-    def learn(self, rows: Rows, held_out: Rows | None, run: Run) -> History:
+    def learn(self, task: Task) -> History:
         """Train, keep the best epoch, and return the learning curve."""
+        rows, held_out, run = task.rows, task.held_out, task.run
         with self.shared(rows, run) as (network, group):
             batches = self.batches(rows, group)
-            evaluate = self.evaluator(rows, held_out, group)
+            evaluate = _agreed(self.evaluator(rows, held_out, group), group)
             settings = self.settings(run.precision, stops=evaluate is not None)
             reserve = self.seconds_ahead(rows)
             identity = (rows, held_out, self.recipe)
@@ -194,22 +250,34 @@ class SingleModel:
         """What this process trains within the block, and the processes it trains with."""
         yield self.network, ALONE
 
-    def seconds_ahead(self, rows: Rows) -> tuple[float, float]:
-        """Seconds that an evaluation, and what follows training, will take."""
-        return 0.0, 0.0
+    def scored_rows(self) -> int:
+        """Rows whose out-of-bag scores decide during a fit, at most."""
+        if self.pace is None:
+            return MAX_HELD_OUT
+        return self.pace.affordable(0.4 / CHECKS, MAX_HELD_OUT)
 
     def importance_rows(self) -> int:
-        """Rows over which importances are taken."""
-        return MAX_ROWS
+        """Rows over which importances are taken, at most."""
+        if self.pace is None:
+            return MAX_ROWS
+        return self.pace.affordable(0.05 / passes(self.target.n_outputs), MAX_ROWS)
 
-    def finish(self, rows: Rows, run: Run) -> OutOfBag | None:
+    def seconds_ahead(self, rows: Rows) -> tuple[float, float]:
+        """Seconds that an evaluation, and what follows training, will take."""
+        if self.pace is None:
+            return 0.0, 0.0
+        responses = self.importance_rows() * passes(self.target.n_outputs)
+        scored = min(len(rows), self.scored_rows())
+        return self.pace.per_row * scored, self.pace.per_row * (len(rows) + responses)
+
+    def finish(self, task: Task) -> OutOfBag | None:
         """Calibrate by out-of-bag rows, where there are any."""
         return None
 
     def folded(self) -> nn.Module:
         """An immutable copy for prediction, which threads may share."""
         self.network.eval()
-        return fold(self.network).requires_grad_(False)
+        return row_by_row(fold(self.network)).requires_grad_(False)
 
 
 class ForestModel(SingleModel):
@@ -224,14 +292,12 @@ class ForestModel(SingleModel):
     """
 
     network: ForestNetwork
-    # Known during a fit with a time limit.
-    pace: Pace | None = None
 
     def __init__(
-        self, network: ForestNetwork, target: Target, recipe: Recipe, folds: Folds | None = None
+        self, network: ForestNetwork, target: Target, recipe: Recipe, folds: Folds = NO_FOLDS
     ) -> None:
         super().__init__(network, target, recipe)
-        self.use_folds(folds or Folds(1))
+        self.use_folds(folds)
 
     def use_folds(self, folds: Folds) -> None:
         """Train with other folds from now on."""
@@ -239,32 +305,26 @@ class ForestModel(SingleModel):
         self.n_folds, self.sees = folds.n_folds, folds.sees(self.network.n_members).to(device)
 
     @classmethod
-    def grow(
-        cls,
-        rows: Rows,
-        encoder: TableEncoder,
-        target: Target,
-        recipe: Recipe,
-        folds: Folds | None,
-        run: Run,
-    ) -> Self:
-        folds, group = folds or Folds(1), run.group
-        # Processes whose numbers round differently must not grow different forests.
-        codes = (
-            group.is_writer
-            and may_be_levels(rows, recipe, folds.n_folds, run.time_limit)
-            and levels_are_better(rows, encoder, target, recipe, folds, run)
-        )
-        if group.of_writer(codes):
-            recipe = reading_levels(recipe)
-        network = grow_forest(rows, encoder, target, recipe, folds, run.seed)
-        return cls(network.to(rows.device), target, recipe, folds)
+    def grow(cls, task: Task) -> Self:
+        task = replace(task, recipe=choose_views(task))
+        network = grow_forest(task).to(task.rows.device)
+        return cls(network, task.target, task.recipe, task.folds)
 
     @classmethod
-    def from_header(
+    def blank_network(
         cls, header: Json, encoder: TableEncoder, target: Target, recipe: Recipe
-    ) -> Self:
-        return cls(blank_forest(header["forest"], target, recipe), target, recipe)
+    ) -> nn.Module:
+        return blank_forest(header["forest"], target, recipe)
+
+    @classmethod
+    def check_network(cls, network: ForestNetwork) -> None:
+        bins, shares = network.bins, network.shares
+        n_features = network.n_inputs - bins.n_bins - 1
+        inside = ((bins.source >= 0) & (bins.source < n_features)).all()
+        require(bool(inside), "the bins of a forest must be those of its features")
+        counted = (shares >= 0).all() and shares.sum() > 0
+        require(bool(counted), "the shares of members must be at least 0, and not all 0")
+        require(float(network.temperature) > 0, "the temperature must be above 0")
 
     def header(self) -> Json:
         bins = self.network.bins
@@ -305,25 +365,18 @@ class ForestModel(SingleModel):
 
     def evaluator(self, rows: Rows, held_out: Rows | None, group: Processes) -> Evaluate | None:
         if held_out is not None:
-            return self._agreed(super().evaluator(rows, held_out, group), group)
+            return super().evaluator(rows, held_out, group)
         if self.n_folds == 1:
             return None
         metric = self.target.check_metric(self.recipe.metric)
-        scored = rows.some(self._max_scored())
-        truth, weights = scored.truth()
+        scored = rows.some(self.scored_rows())
+        truth, weights, _ = scored.truth()
 
         def evaluate(network: Any) -> dict[str, float]:
             outputs = out_of_bag(network, scored, self.sees, group=group)[0].t().cpu()
             return self.target.evaluate(metric, outputs, truth, weights)
 
-        return self._agreed(evaluate, group)
-
-    def _agreed(self, evaluate: Evaluate | None, group: Processes) -> Evaluate | None:
-        """What `evaluate` measures, the same in all processes that train together."""
-        if evaluate is None or group.size == 1:
-            return evaluate
-        # The writer may know a metric that could not be sent to the others.
-        return lambda network: group.of_writer(evaluate(answering(network, group)))
+        return evaluate
 
     @contextmanager
     def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
@@ -338,37 +391,25 @@ class ForestModel(SingleModel):
         with divided(self.network, group) as trained:
             yield trained, group
 
-    def _max_scored(self) -> int:
-        """Rows whose out-of-bag scores decide during a fit."""
-        most = MAX_HELD_OUT
-        return most if self.pace is None else self.pace.affordable(0.4 / CHECKS, most)
-
-    def importance_rows(self) -> int:
-        most = super().importance_rows()
-        if self.pace is None:
-            return most
-        return self.pace.affordable(0.05 / passes(self.target.n_outputs), most)
-
-    def seconds_ahead(self, rows: Rows) -> tuple[float, float]:
-        if self.pace is None:
-            return 0.0, 0.0
-        responses = self.importance_rows() * passes(self.target.n_outputs)
-        scored = min(len(rows), self._max_scored())
-        return self.pace.per_row * scored, self.pace.per_row * (len(rows) + responses)
-
-    def finish(self, rows: Rows, run: Run) -> OutOfBag | None:
+    def finish(self, task: Task) -> OutOfBag | None:
         if self.n_folds == 1:
             return None
         # Views whose members score all rows between them can be weighed against each other.
         views = len(self.recipe.views)
         views = views if self.recipe.members // views >= self.n_folds else 1
-        outputs = out_of_bag(self.folded(), rows, self.sees, views, run.group).cpu()
-        truth, weights = rows.truth()
-        scored = self.target.finish(outputs, truth, weights, rows.counted())
+        rows = task.rows
+        outputs = out_of_bag(self.folded(), rows, self.sees, views, task.run.group).cpu()
+        scored = self.target.finish(outputs, *rows.truth())
         each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
         self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
         self.network.temperature.fill_(scored.temperature)
+        if scored.residuals is not None:
+            spread = members_spread(
+                self.folded().each(rows.inputs(SPREAD_ROWS)), self.network.shares
+            )
+            usual = spread.quantile(SPREAD_LEVEL, dim=0).double().cpu().numpy()
+            scored = replace(scored, spread=usual)
         return scored
 
     def folded(self) -> FoldedForest:
@@ -376,33 +417,9 @@ class ForestModel(SingleModel):
         return self.network.fold().requires_grad_(False)
 
 
-@dataclass(frozen=True)
-class Pace:
-    """Seconds that a forest takes to score a row, and those that a fit may take.
-
-    Examples
-    --------
-    >>> Pace(per_row=0.001, limit=50.0).affordable(0.1, most=20_000)
-    5000
-    """
-
-    per_row: float
-    limit: float
-
-    @classmethod
-    def measure(cls, network: ForestNetwork, rows: Rows, sees: Tensor, limit: float) -> Pace:
-        """Score a few rows and see how long it takes."""
-        few = rows.some(MIN_SCORED)
-        training = network.training
-        network.eval()
-        for _ in range(2):  # The first time warms up.
-            begin = time.monotonic()
-            out_of_bag(network, few, sees)
-            seconds = time.monotonic() - begin
-        network.train(training)
-        return cls(max(seconds, 1e-6) / len(few), limit)
-
-    def affordable(self, share: float, most: int) -> int:
-        """Rows that can be scored in a share of the limit, at most so many."""
-        # The limit may be infinite, which is no integer.
-        return int(min(most, max(MIN_SCORED, share * self.limit / self.per_row)))
+def _agreed(evaluate: Evaluate | None, group: Processes) -> Evaluate | None:
+    """What `evaluate` measures, the same in all processes that train together."""
+    if evaluate is None or group.size == 1:
+        return evaluate
+    # The writer may know a metric that could not be sent to the others.
+    return lambda network: group.of_writer(evaluate(answering(network, group)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nrs._util.seeds import seeded
@@ -27,7 +29,6 @@ class TableNetwork(nn.Module):
 
     Examples
     --------
-    >>> import torch
     >>> network = TableNetwork(16, 26, n_mul=100, hidden=(256, 256), seed=0)
     >>> network(torch.randn(8, 16)).shape
     torch.Size([8, 26])
@@ -49,23 +50,31 @@ class TableNetwork(nn.Module):
         seed: int | None = None,
     ) -> None:
         super().__init__()
+        # Rows are float32, whatever torch's default dtype.
+        dtype = torch.float32
         with seeded(seed):
             layers: list[nn.Module] = []
             if input_dropout:
                 layers.append(PooledDropout(input_dropout))
             width = in_features
             if n_mul:
-                subspaces = NRS(in_features, n_mul, n_per, n_h, layout=layout, depth=depth)
+                subspaces = NRS(
+                    in_features, n_mul, n_per, n_h, layout=layout, depth=depth, dtype=dtype
+                )
                 layers.append(subspaces)
                 width = subspaces.out_features
                 if dropout:
                     layers.append(PooledDropout(dropout))
             for units in hidden:
-                layers += [nn.Linear(width, units), nn.BatchNorm1d(units), nn.ReLU()]
+                layers += [
+                    nn.Linear(width, units, dtype=dtype),
+                    nn.BatchNorm1d(units, dtype=dtype),
+                    nn.ReLU(),
+                ]
                 if dropout:
                     layers.append(PooledDropout(dropout))
                 width = units
-            layers.append(nn.Linear(width, out_features))
+            layers.append(nn.Linear(width, out_features, dtype=dtype))
             self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -79,3 +88,35 @@ class TableNetwork(nn.Module):
             if isinstance(layer, NRS):
                 return layer
         return None
+
+
+# Products with fewer outputs take kernels in which a row's numbers depend on its place in a batch.
+MIN_OUTPUTS = 16
+
+
+class RowByRowLinear(nn.Module):
+    """A linear layer of few outputs, filled up with zeros: a row's answer is its own.
+
+    **Shape** input ``(B, in_features)``, output ``(B, out_features)``.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.out_features = layer.out_features
+        missing = MIN_OUTPUTS - layer.out_features
+        self.register_buffer("weight", F.pad(layer.weight.detach(), (0, 0, 0, missing)))
+        self.register_buffer("bias", F.pad(layer.bias.detach(), (0, missing)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = F.linear(x, self.get_buffer("weight"), self.get_buffer("bias"))
+        return wide[..., : self.out_features]
+
+
+def row_by_row(network: nn.Module) -> nn.Module:
+    """Replace the linear layers of a folded network by ones that answer each row alike anywhere."""
+    for name, layer in network.named_children():
+        if isinstance(layer, nn.Linear) and layer.out_features < MIN_OUTPUTS:
+            setattr(network, name, RowByRowLinear(layer))
+        else:
+            row_by_row(layer)
+    return network

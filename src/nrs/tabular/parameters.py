@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, dataclass_transform
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import numpy as np
 
 from nrs.training import Callback
 
+if TYPE_CHECKING:
+    from nrs.tabular.types import Categorical, ClassWeights
 
-@dataclass_transform(kw_only_default=True, eq_default=False)
-def parameters(cls: type) -> Any:
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def parameters(cls: type[T]) -> type[T]:
     """Make fields of a class its constructor's keyword arguments, as scikit-learn wants them."""
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
@@ -53,7 +58,7 @@ class TrainParameters(RunParameters):
     validation_fraction: float | None = None
     patience: int | None = None
     metric: str | Callable[..., float] | None = None
-    categorical_features: Sequence[Any] | np.ndarray | str | None = None
+    categorical_features: Categorical = None
 
 
 @parameters
@@ -88,7 +93,7 @@ class WorkerParameters:
 class ClassWeight:
     """How much each class counts."""
 
-    class_weight: Mapping[Any, float] | str | None = None
+    class_weight: ClassWeights = None
 
 
 # Arguments that belong to one process, not to the model.
@@ -100,7 +105,7 @@ NOT_SAVED = (
 _PAIRS = "pairs"
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> object:
     """A number, string, list or mapping, of NumPy's types too, as JSON values.
 
     Raises
@@ -115,11 +120,11 @@ def to_json(value: Any) -> Any:
     >>> to_json({"no": 1.0})
     {'no': 1.0}
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    elif hasattr(value, "tolist") or hasattr(value, "to_list"):
-        # Arrays, and the series and indices of frames, such as names of categorical columns.
-        value = value.tolist() if hasattr(value, "tolist") else value.to_list()
+    # NumPy's numbers and arrays, and the series and indices of frames, such as names of columns.
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    elif hasattr(value, "to_list"):
+        value = value.to_list()
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
             return {key: to_json(entry) for key, entry in value.items()}

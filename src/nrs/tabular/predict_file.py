@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from nrs._util.inputs import reading
 from nrs.datasets.large_table import Table
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import column_names, stream_table_file
 from nrs.datasets.table_output import write_table_file
+from nrs.tabular.encode.column_encoder import Watch
 
 if TYPE_CHECKING:
     import pyarrow
@@ -84,24 +86,15 @@ def predict_chunks(
     keep: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Iterator[pyarrow.Table]:
-    """Predict the rows of a table file chunk by chunk; columns unknown to the model are ignored.
+    """Predict the rows of a table file chunk by chunk, as the method ``predict_file`` of a model.
 
-    Parameters
-    ----------
-    source : path, "-" for standard input, parts, or :class:`nrs.Table`; `encoding` is that of text.
-    probabilities, interval, keep : as in the method ``predict_file`` of a model.
+    The source is a path, "-" for standard input, parts, or :class:`nrs.Table`; columns unknown to
+    the model are ignored. A chunk has the kept columns, then ``prediction``, then
+    ``probability_<class>`` or ``low`` and ``high``; of several targets each name ends in the
+    target's, as in ``prediction_price``.
 
-    Yields
-    ------
-    pyarrow.Table
-        The kept columns, then ``prediction``, then ``probability_<class>`` or ``low`` and
-        ``high``. Of several targets each name ends in the target's, as in ``prediction_price``.
-
-    Raises
-    ------
-    ValueError
-        If the table cannot be read or its columns are not those of the fit, the model has no
-        probabilities or intervals, or a kept column has the name of a prediction column.
+    Raises ValueError if the table cannot be read or its columns are not those of the fit, the
+    model has no probabilities or intervals, or a kept column has the name of a prediction column.
     """
     import pyarrow
 
@@ -109,27 +102,35 @@ def predict_chunks(
         raise ValueError("probabilities needs a classifier; this model predicts numbers")
     if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("interval needs a regressor; this model predicts classes")
-    columns = input_columns(model, source, encoding)
+    columns, watch = input_columns(model, source, encoding), Watch()
     for chunk in stream_table_file(source, columns, also=keep, encoding=encoding):
         # By position: a kept column may be one that the model reads, too.
         X = model_rows(model, chunk.select(range(len(columns))))
-        found = _predictions(model, X, probabilities, interval)
+        found = _predictions(model, X, probabilities, interval, watch)
         kept = dict(zip(keep, chunk.columns[len(columns) :], strict=True))
         if both := kept.keys() & found.keys():
             raise ValueError(
                 f"keep must not name a prediction column; got {min(both)!r}. Rename it in the file."
             )
         yield pyarrow.table(kept | found)
+    model.encoder_.warn(watch)
 
 
 def write_predictions(model: TableModel, source: Source, output: Path, **options: Any) -> int:
     """Write what :func:`predict_chunks` yields to a file, whole or not at all; return the rows."""
     n_rows = 0
-    with write_table_file(output) as writer:
+    with reading(*_paths(source)), write_table_file(output) as writer:
         for chunk in predict_chunks(model, source, **options):
             writer.write(chunk)
             n_rows += chunk.num_rows
     return n_rows
+
+
+def _paths(source: Source) -> Sequence[Path]:
+    """The paths that a source names."""
+    if isinstance(source, Table):
+        return [part.path for part in source.parts]
+    return [source] if isinstance(source, (str, os.PathLike)) else source
 
 
 def input_columns(
@@ -161,18 +162,25 @@ def model_rows(model: TableModel, table: pyarrow.Table) -> pyarrow.Table | np.nd
 
 
 def _predictions(
-    model: TableModel, X: pyarrow.Table | np.ndarray, probabilities: bool, interval: float | None
+    model: TableModel,
+    X: pyarrow.Table | np.ndarray,
+    probabilities: bool,
+    interval: float | None,
+    watch: Watch,
 ) -> dict[str, np.ndarray]:
     """The output columns, by name."""
-    targets = TargetColumns.of_model(model)
+    targets, outputs = TargetColumns.of_model(model), model.outputs(X, watch=watch)
     if probabilities and hasattr(model, "predict_proba"):
-        chances = model.predict_proba(X)
+        chances = model.target_.answer(outputs)
         if targets is not None:
             return targets.columns({"prediction": chances > 0.5}) | targets.probabilities(chances)
         names = [f"probability_{label}" for label in model.classes_.tolist()]
         best = model.classes_[chances.argmax(1)]
         return {"prediction": best} | dict(zip(names, chances.T, strict=True))
-    found = {"prediction": model.predict(X)}
-    if interval is not None and hasattr(model, "predict_interval"):
-        found["low"], found["high"] = model.predict_interval(X, interval)
+    if hasattr(model, "predict_proba"):
+        found = {"prediction": model.target_.labels(outputs)}
+    else:
+        found = {"prediction": model.target_.answer(outputs)}
+    if interval is not None and hasattr(model, "interval_around"):
+        found["low"], found["high"] = model.interval_around(outputs, X, interval)
     return found if targets is None else targets.columns(found)

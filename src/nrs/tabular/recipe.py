@@ -8,10 +8,10 @@ fitted estimator as an attribute with a trailing underscore (``n_mul_``, ``epoch
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -27,6 +27,8 @@ SIX_VIEWS: Views = tuple(
 )
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from nrs.tabular.types import Json
 
 
@@ -54,7 +56,7 @@ class Recipe:
     clip_norm: float | None = None
     patience: int | None = None
     validation_fraction: float = 0.0
-    metric: Any = "default"
+    metric: str | Callable[..., float] = "default"
     # Of a forest: members, subspaces of a member, columns of a subspace, bins of a number.
     members: int = 0
     subspaces: int = 0
@@ -68,16 +70,14 @@ class Recipe:
     levels: int = 0
 
     def to_dict(self) -> Json:
-        """All fields as JSON values, but a callable metric by its name."""
-        values = asdict(self)
+        """All fields as JSON values, functions by their names."""
+        values = settings_to_dict(self)
         values["hidden"] = list(self.hidden)
         values["views"] = [list(view) for view in self.views]
-        if callable(self.metric):
-            values["metric"] = getattr(self.metric, "__name__", "callable")
         return values
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
+    def from_dict(cls, values: Json) -> Recipe:
         """Read what :meth:`to_dict` wrote."""
         known = {field.name for field in fields(cls)}
         kept = {name: value for name, value in values.items() if name in known}
@@ -85,7 +85,7 @@ class Recipe:
         return cls(**{**kept, "hidden": tuple(kept["hidden"]), "views": views})
 
 
-def resolve(preset: str, chosen: Mapping[str, Any], rows: int, features: int) -> Recipe:
+def resolve(preset: str, chosen: Mapping[str, object], rows: int, features: int) -> Recipe:
     """Take the preset's values for a table of `rows` × `features`, then what the user chose.
 
     Parameters
@@ -126,7 +126,15 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int, features: int) ->
     return recipe
 
 
-def given_of(chosen: Mapping[str, Any]) -> Json:
+def settings_to_dict(recipe: DataclassInstance) -> Json:
+    """All fields of a recipe, functions by their names: they are not saved."""
+    return {
+        name: getattr(value, "__name__", "callable") if callable(value) else value
+        for name, value in asdict(recipe).items()
+    }
+
+
+def given_of(chosen: Mapping[str, object]) -> Json:
     """What the user chose, without what is None; NumPy's numbers as Python's, which files take.
 
     Examples
@@ -205,17 +213,15 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
     )
 
 
-def is_single(given: Mapping[str, Any]) -> bool:
+def is_single(given: Mapping[str, object]) -> bool:
     """Whether settings are among those that only a single NRS layer has."""
     return given.get("n_mul") == 0 or "n_per" in given or "layout" in given
 
 
 def _forest_choices(given: Json, features: int) -> None:
     """Turn the paper's names for the size of a layer into those of a forest."""
+    check_integers(given, n_mul=1, n_h=1)
     n_mul, n_h = given.pop("n_mul", None), given.pop("n_h", None)
-    for name, value in (("n_mul", n_mul), ("n_h", n_h)):
-        if value is not None and (not _is_integer(value) or value < 1):
-            raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
     if n_mul is not None:
         given["subspaces"] = n_mul * features
     if n_h is not None:
@@ -230,24 +236,24 @@ def _single(rows: int, features: int) -> Recipe:
     """
     batch_size = 128 if rows < 20_000 else 256 if rows < 200_000 else 1024
     epochs = 40 if rows < 50_000 else 20 if rows < 500_000 else 10
-    steps = max(1, math.ceil(rows / batch_size))
+    epochs = max(epochs, math.ceil(400 / max(1, math.ceil(rows / batch_size))))
     return Recipe(
         n_mul=min(64, max(1, round(512 / features))),
         dropout=0.4 if rows < 2_000 else 0.2 if rows < 20_000 else 0.1,
-        epochs=max(epochs, math.ceil(400 / steps)),
+        epochs=epochs,
         batch_size=batch_size,
         lr=2e-3,
         optimizer="adamw",
         schedule="cosine",
         warmup=0.05,
         ema=0.99,
-        patience=max(8, max(epochs, math.ceil(400 / steps)) // 3),
+        patience=max(8, epochs // 3),
         # Fewer rows than this cannot spare any, and their score would be noise.
         validation_fraction=0.1 if rows >= 100 else 0.0,
     )
 
 
-def _widths(hidden: Any) -> tuple[int, ...]:
+def _widths(hidden: object) -> tuple[int, ...]:
     # NumPy's integers and arrays as Python's.
     given = hidden.tolist() if hasattr(hidden, "tolist") else hidden
     widths = tuple(given) if isinstance(given, Iterable) else (given,)
@@ -259,14 +265,30 @@ def _widths(hidden: Any) -> tuple[int, ...]:
     return tuple(int(width) for width in widths)
 
 
+def check_integers(settings: Json, **least: int) -> None:
+    """Refuse a setting that is no integer of at least so much; None is none.
+
+    Examples
+    --------
+    >>> check_integers({"epochs": 0}, epochs=1)
+    Traceback (most recent call last):
+        ...
+    ValueError: epochs must be an integer of at least 1; got 0
+    """
+    for name, smallest in least.items():
+        value = settings.get(name)
+        if value is not None and (not _is_integer(value) or value < smallest):
+            raise ValueError(f"{name} must be an integer of at least {smallest}; got {value!r}")
+
+
+def check_scale(scale: object) -> None:
+    """Refuse another scale of numbers than those that an encoder knows."""
+    if scale not in ("standard", "none"):
+        raise ValueError(f"scale must be 'standard' or 'none'; got {scale!r}")
+
+
 def _check(recipe: Recipe) -> None:
-    at_least: dict[str, float] = {
-        "n_mul": 0, "n_per": 1, "n_h": 1, "epochs": 1, "batch_size": 2, "patience": 1,
-    }  # fmt: skip
-    for name, least in at_least.items():
-        value = getattr(recipe, name)
-        if value is not None and (not _is_integer(value) or value < least):
-            raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}")
+    check_integers(vars(recipe), n_mul=0, n_per=1, n_h=1, epochs=1, batch_size=2, patience=1)
     for name in ("dropout", "input_dropout", "validation_fraction"):
         value = getattr(recipe, name)
         if not is_number(value) or not 0 <= value < 1:
@@ -275,14 +297,13 @@ def _check(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if not is_number(value):
             raise ValueError(f"{name} must be {range_}; got {value!r}")
-    if recipe.scale not in ("standard", "none"):
-        raise ValueError(f"scale must be 'standard' or 'none'; got {recipe.scale!r}")
+    check_scale(recipe.scale)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether a setting is a number of Python's or NumPy's; its range is another question."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: object) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)

@@ -8,14 +8,19 @@ import numpy as np
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
+from torch import Tensor
 
+from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.folds import MIN_ROWS
+from nrs.tabular.forest.network import members_spread
 from nrs.tabular.parameters import CheckpointParameters, parameters
 from nrs.tabular.targets import labels_as_array, refuse_dates
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from nrs.tabular.types import ArrayLike, TableLike
 
 
@@ -38,7 +43,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
         """
         return self._partial_fit(X, y, sample_weight)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
@@ -55,8 +60,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
                 raise ValueError(
                     f"y must hold numbers; got {y.flat[:3].tolist()}. NRSClassifier is for classes."
                 ) from None
-        checked: np.ndarray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        return checked
+        return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
 
 
 @parameters
@@ -91,7 +95,10 @@ class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
         check_is_fitted(self)
         if not return_std:
             return super().predict(X)
-        members, joint = self.member_outputs(X), super().predict(X)
+        joint = super().predict(X)
+        # The rows are watched once.
+        each = self.outputs(X, members=True, watch=Watch())
+        members = np.stack([self.target_.answer(one) for one in each])
         # Members count in the spread as much as they do in the prediction.
         weights = self.network_.shares.double().cpu().numpy()
         # In units of the target, whose squares stay within float64.
@@ -103,7 +110,8 @@ class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
         """Predict intervals that hold the target with a probability of about `level`.
 
         Their width is that of the out-of-bag errors (cross-conformal prediction), so they cover
-        rows like the training rows whatever the errors' distribution.
+        rows like the training rows whatever the errors' distribution. Where members disagree more
+        than about 99 in 100 training rows, intervals are wider in proportion.
 
         Parameters
         ----------
@@ -122,6 +130,12 @@ class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
             If the level is out of range, or the model has no out-of-bag predictions.
         """
         check_is_fitted(self)
+        return self.interval_around(self.outputs(X), X, level)
+
+    def interval_around(
+        self, outputs: Tensor, X: TableLike, level: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The intervals of :meth:`predict_interval`, from what :meth:`outputs` gave for `X`."""
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
         if getattr(self, "_residuals", None) is None:
@@ -131,5 +145,9 @@ class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
             )
         place = round(level * (len(self._residuals) - 1))
         reach = torch.from_numpy(self._residuals[place]).float()
-        outputs = self.outputs(X)
+        usual = getattr(self, "_spread", None)
+        if usual is not None:
+            members = self.outputs(X, members=True, watch=Watch())
+            spread = members_spread(members, self.network_.shares.cpu())
+            reach = reach * (spread / torch.from_numpy(usual).float().clamp_min(1e-9)).clamp_min(1)
         return self.target_.answer(outputs - reach), self.target_.answer(outputs + reach)

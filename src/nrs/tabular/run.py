@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 
+from nrs._util.launch import FEW, check_count
 from nrs.tabular.recipe import Recipe, is_number
 from nrs.tabular.rows.memory import Rows, checksum
 from nrs.training import (
@@ -28,6 +29,7 @@ from nrs.training import (
     TrainSettings,
     train,
 )
+from nrs.training.precision import plain_modes
 from nrs.training.processes import ALONE, Processes, find_device, present
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ class Run:
     begin : float
         When the fit began, by ``time.monotonic()``.
     group : Processes
-        Those that train together.
+        Those that train together: of :func:`nrs.training.processes`, or of a process group that
+        the caller has initialised.
     """
 
     seed: int
@@ -68,6 +71,8 @@ class Run:
     def of(cls, estimator: TableEstimator, *, alone: bool = False) -> Iterator[Run]:
         """The run of an estimator's fit, which has its threads within the block.
 
+        The grad mode and the default device of the calling thread do not matter there.
+
         Parameters
         ----------
         alone : bool
@@ -78,7 +83,7 @@ class Run:
         if limit is not None and not (is_number(limit) and limit > 0):
             raise ValueError(f"time_limit must be a number of seconds above 0; got {limit!r}")
         group = ALONE if alone else present()
-        with threads(estimator.n_jobs):
+        with plain_modes(), threads(estimator.n_jobs):
             yield cls(
                 seed=0 if alone else group.of_writer(draw_seed(estimator.random_state)),
                 device=pick_device(estimator.device, group),
@@ -124,6 +129,7 @@ class Run:
             callbacks=self.callbacks_of(*reserve),
             checkpoint=self._checkpoint(*identity, group),
             group=group,
+            global_draws=False,
         )
 
     def callbacks_of(self, evaluation: float = 0.0, after: float = 0.0) -> list[Callback]:
@@ -180,6 +186,8 @@ def threads(n_jobs: int | None) -> Iterator[None]:
     thread per core, slow each other to a crawl.
     """
     wanted = effective_n_jobs(n_jobs)
+    if wanted > FEW:
+        check_count(wanted, "n_jobs")
     if wanted == torch.get_num_threads():
         yield
         return

@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import expit, softmax
 from sklearn.metrics import r2_score
 from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor, nn
 
-from nrs.tabular.encode.number import LIMIT, moments
+from nrs.tabular.encode.number import LIMIT, MAX_FLOAT, moments
 from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS, NUMBER_METRICS, Metric, of_labels
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import ArrayLike, ClassWeights, Json
 
 # Name, value, dtype and row shape of a result of an ONNX file.
-Result = tuple[str, str, Any, tuple[int, ...]]
+Result = tuple[str, str, "DTypeLike", tuple[int, ...]]
 Combine = Callable[[Tensor, "Tensor | None"], Tensor]
 
 
@@ -59,15 +62,20 @@ def mean_odds(outputs: Tensor, weights: Tensor | None = None) -> Tensor:
     return (yes - no).t()
 
 
+def _number(value: float) -> Tensor:
+    # Predictions do not depend on torch's default dtype and device.
+    return torch.tensor(value, dtype=torch.float32, device="cpu")
+
+
 def _fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
     if weights is None:
-        return torch.tensor(1 / len(outputs))
+        return _number(1 / len(outputs))
     return (weights / weights.sum(0)).unsqueeze(1)
 
 
 def _log_fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
     if weights is None:
-        return torch.tensor(-math.log(len(outputs)))
+        return _number(-math.log(len(outputs)))
     return _fractions(outputs, weights).log()
 
 
@@ -81,7 +89,8 @@ MIN_ERRORS = 2.0
 class OutOfBag:
     """Out-of-bag results: answers of all training rows, and what was learned from them.
 
-    `residuals` are quantiles of the sizes of errors, for intervals; outputs are divided by
+    `residuals` are quantiles of the sizes of errors, for intervals, and `spread` is how far members
+    disagree about all but a few training rows, of each output; outputs are divided by
     `temperature`; `views` says how much each view counts.
     """
 
@@ -89,7 +98,8 @@ class OutOfBag:
     score: float | None
     residuals: np.ndarray | None = None
     temperature: float = 1.0
-    views: Tensor = field(default_factory=lambda: torch.ones(1))
+    views: Tensor = field(default_factory=lambda: torch.ones(1, dtype=torch.float32))
+    spread: np.ndarray | None = None
 
 
 class Target:
@@ -106,6 +116,8 @@ class Target:
     n_outputs : int
     oob_name : str
         The fitted attribute that holds out-of-bag answers.
+    criterion : callable
+        The loss as a function of outputs, encoded labels and ``reduction``, such as torch's own.
     combine : callable
         Joint outputs of members, see :func:`mean_values`.
     metrics : dict of str to Metric
@@ -119,6 +131,7 @@ class Target:
     # Whether a row has several answers, each a column of its own.
     several = False
     oob_name = "oob_prediction_"
+    criterion: Callable[..., Tensor]
     combine: Combine = staticmethod(mean_values)
     metrics: ClassVar[dict[str, Metric]] = {}
 
@@ -132,11 +145,18 @@ class Target:
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Losses of the ``(K, C, B)`` outputs of K members: ``(K, B)``."""
-        raise NotImplementedError
+        truth = y.t()
+        each = self.criterion(outputs, truth.expand(len(outputs), *truth.shape), reduction="none")
+        return each if each.ndim == 2 else each.mean(1)
 
     def loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-        """Mean loss of ``(B, C)`` outputs."""
-        raise NotImplementedError
+        """Mean loss of ``(B, C)`` outputs; rows count by their weight."""
+        if weights is None:
+            return self.criterion(outputs, y)
+        each, total = self.criterion(outputs, y, reduction="none"), weights.sum()
+        each = each if each.ndim == 1 else each.mean(1)
+        # A batch of rows that all have weight zero teaches nothing.
+        return (each * weights).sum() / total.clamp_min(torch.finfo(total.dtype).tiny)
 
     def indicators(self, y: np.ndarray) -> np.ndarray:
         """Numbers of which a column may explain the variance, ``(n, outputs)``."""
@@ -219,7 +239,7 @@ class Target:
         of_views = weigh_views(views, y, self, weights)
         outputs = self.combine(views, of_views.unsqueeze(1))
         temperature = self.calibrate(outputs, y, weights)
-        outputs = outputs / torch.tensor(temperature)
+        outputs = outputs / _number(temperature)
         return OutOfBag(
             self.answer(outputs),
             self.score(outputs, y, counted),
@@ -269,7 +289,7 @@ def find_temperature(
     >>> find_temperature(ClassTarget(np.array([0, 1])), sure, torch.tensor([0, 0, 0, 1])) > 1.5
     True
     """
-    choices = torch.logspace(-1, 1, 81, base=2.0)
+    choices = torch.logspace(-1, 1, 81, base=2.0, dtype=torch.float32)
     losses = [float(target.loss(outputs / choice, y, weights)) for choice in choices]
     return float(choices[int(np.argmin(losses))])
 
@@ -295,9 +315,8 @@ def weigh_views(
     [1.0, 1.0]
     """
     n_views = len(outputs)
-    equal = torch.ones(n_views)
-    counts = torch.zeros(n_views)
-    weight = torch.ones(outputs.shape[2]) if weights is None else weights
+    equal, counts = outputs.new_ones(n_views), outputs.new_zeros(n_views)
+    weight = outputs.new_ones(outputs.shape[2]) if weights is None else weights
 
     def losses(of_views: Tensor) -> Tensor:
         used = of_views > 0
@@ -305,7 +324,7 @@ def weigh_views(
         return target.losses(joint.t().unsqueeze(0), truth)[0] * weight
 
     for _ in range(DRAWS):
-        tried = [losses(counts + one).mean() for one in torch.eye(n_views)]
+        tried = [losses(counts + one).mean() for one in equal.diag()]
         counts[int(torch.stack(tried).argmin())] += 1
     learned = counts * (n_views / DRAWS)
     return learned if beyond_chance((losses(equal) - losses(learned)).double()) else equal
@@ -321,6 +340,7 @@ class ClassTarget(Target):
 
     kind, nouns = "classes", "classes"
     oob_name = "oob_decision_function_"
+    criterion = staticmethod(F.cross_entropy)
     combine = staticmethod(mean_probabilities)
     metrics = CLASS_METRICS
     calibrate = find_temperature
@@ -361,30 +381,20 @@ class ClassTarget(Target):
         values = table.column(0, "boolean" if kind == "b" else "number").values
         return self.encode(values.astype(self.classes.dtype))
 
-    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(outputs, y.expand(len(outputs), -1), reduction="none")
-
-    def loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-        if weights is None:
-            return F.cross_entropy(outputs, y)
-        return _weighted(F.cross_entropy(outputs, y, reduction="none"), weights)
-
     def indicators(self, y: np.ndarray) -> np.ndarray:
         hot: np.ndarray = y[:, None] == np.arange(self.n_outputs)
         return hot.astype(np.float64)
 
     def answer(self, outputs: Tensor) -> np.ndarray:
-        # In float64, so that the rows sum to one as precisely as scikit-learn expects.
-        values: np.ndarray = outputs.double().softmax(1).cpu().numpy()
-        return values
+        # In float64, so that the rows sum to one as precisely as scikit-learn expects; by SciPy
+        # (as sigmoids below), because torch rounds the last rows of a batch differently.
+        return softmax(outputs.double().cpu().numpy(), axis=1)
 
     def labels(self, outputs: Tensor) -> np.ndarray:
-        labels: np.ndarray = self.classes[outputs.argmax(1).cpu().numpy()]
-        return labels
+        return self.classes[outputs.argmax(1).cpu().numpy()]
 
     def truth(self, y: Tensor) -> np.ndarray:
-        labels: np.ndarray = self.classes[y.cpu().numpy()]
-        return labels
+        return self.classes[y.cpu().numpy()]
 
     def default_score(
         self, measured: dict[str, float], outputs: Tensor, y: Tensor, weights: Tensor | None
@@ -393,7 +403,7 @@ class ClassTarget(Target):
         measured["val_accuracy"] = accuracy = float(right.float().mean())
         if weights is not None:
             # Rows that weigh nothing should not decide either.
-            accuracy = float((right.double() * weights).sum() / weights.sum().clamp_min(1e-30))
+            accuracy = _mean(right, weights)
         return accuracy - 0.1 * measured["val_loss"]
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
@@ -402,15 +412,13 @@ class ClassTarget(Target):
     def entropy(self, p: np.ndarray) -> np.ndarray:
         """Entropy of probabilities as a share of the largest possible one, ``(n,)``."""
         p = np.clip(p, np.finfo(np.float64).tiny, 1)
-        entropy: np.ndarray = -(p * np.log(p)).sum(1) / np.log(max(2, p.shape[1]))
-        return entropy
+        return -(p * np.log(p)).sum(1) / np.log(max(2, p.shape[1]))
 
     def decision(self, outputs: np.ndarray) -> np.ndarray:
         """What `decision_function` returns: for two classes the log-odds of the second."""
         if self.n_outputs != 2:
             return outputs
-        odds: np.ndarray = outputs[:, 1] - outputs[:, 0]
-        return odds
+        return outputs[:, 1] - outputs[:, 0]
 
     def main_output(self, outputs: Tensor) -> Tensor:
         return outputs.argmax(1) if self.n_outputs > 2 else torch.ones(len(outputs)).long()
@@ -442,11 +450,12 @@ class ClassTarget(Target):
 
 
 class MultilabelTarget(Target):
-    """Any number of labels at once: binary cross-entropy on one output per label."""
+    """Labels of which several may hold at once: binary cross-entropy on one output per label."""
 
     kind, nouns = "multilabel", "several labels per row"
     several = True
     oob_name = "oob_decision_function_"
+    criterion = staticmethod(F.binary_cross_entropy_with_logits)
     combine = staticmethod(mean_odds)
     metrics = LABEL_METRICS
     calibrate = find_temperature
@@ -471,27 +480,14 @@ class MultilabelTarget(Target):
             )
         return np.ascontiguousarray(y, dtype=np.float32)
 
-    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        truth = y.t().expand_as(outputs)
-        return F.binary_cross_entropy_with_logits(outputs, truth, reduction="none").mean(1)
-
-    def loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-        if weights is None:
-            return F.binary_cross_entropy_with_logits(outputs, y)
-        each = F.binary_cross_entropy_with_logits(outputs, y, reduction="none")
-        return _weighted(each.mean(1), weights)
-
     def answer(self, outputs: Tensor) -> np.ndarray:
-        values: np.ndarray = outputs.double().sigmoid().cpu().numpy()
-        return values
+        return expit(outputs.double().cpu().numpy())
 
     def labels(self, outputs: Tensor) -> np.ndarray:
-        labels: np.ndarray = (outputs > 0).long().cpu().numpy()
-        return labels
+        return (outputs > 0).long().cpu().numpy()
 
     def truth(self, y: Tensor) -> np.ndarray:
-        labels: np.ndarray = y.cpu().numpy().astype(int)
-        return labels
+        return y.cpu().numpy().astype(int)
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         return _mean(((outputs > 0) == (y > 0.5)).all(1), weights)
@@ -500,8 +496,7 @@ class MultilabelTarget(Target):
         """Mean entropy of the labels in bits, ``(n,)``."""
         tiny = np.finfo(np.float64).tiny
         p, q = np.clip(p, tiny, 1), np.clip(1 - p, tiny, 1)
-        entropy: np.ndarray = -(p * np.log2(p) + q * np.log2(q)).mean(1)
-        return entropy
+        return -(p * np.log2(p) + q * np.log2(q)).mean(1)
 
     def decision(self, outputs: np.ndarray) -> np.ndarray:
         """What `decision_function` returns: the log-odds of each label."""
@@ -532,6 +527,7 @@ class RegressionTarget(Target):
     """One or several numbers: squared error on standardised values."""
 
     kind, nouns = "regression", "numbers"
+    criterion = staticmethod(F.mse_loss)
     metrics = NUMBER_METRICS
 
     def __init__(self, mean: np.ndarray, std: np.ndarray, *, single: bool) -> None:
@@ -592,16 +588,11 @@ class RegressionTarget(Target):
     def encode_column(self, table: Table) -> np.ndarray:
         return self.encode(table.column(0, "number").values.astype(np.float64))
 
-    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        return (outputs - y.t()).square().mean(1)
-
-    def loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-        if weights is None:
-            return F.mse_loss(outputs, y)
-        return _weighted((outputs - y).square().mean(1), weights)
-
     def answer(self, outputs: Tensor) -> np.ndarray:
-        values = outputs.double().cpu().numpy() * self.std + self.mean
+        # Of targets near the ends of float64, what would be beyond it is its end.
+        with np.errstate(over="ignore"):
+            values = outputs.double().cpu().numpy() * self.std + self.mean
+        values = np.clip(values, -MAX_FLOAT, MAX_FLOAT)
         return values[:, 0] if self.single else values
 
     def truth(self, y: Tensor) -> np.ndarray:
@@ -720,23 +711,13 @@ def labels_as_array(y: ArrayLike) -> np.ndarray:
     return array
 
 
-def _as_python(cell: Any) -> Any:
+def _as_python(cell: object) -> object:
     """NumPy's numbers, booleans and strings as Python's; anything else as it is."""
     return cell.item() if isinstance(cell, np.generic) and cell.dtype.kind in "biufU" else cell
 
 
 def refuse_dates(y: np.ndarray) -> None:
-    """Refuse dates and durations where numbers are needed: a unit would be a matter of luck.
-
-    Raises
-    ------
-    ValueError
-        If the array holds dates or durations.
-
-    Examples
-    --------
-    >>> refuse_dates(np.array([1.0, 2.0]))
-    """
+    """Refuse dates and durations where numbers are needed: a unit would be a matter of luck."""
     if y.dtype.kind in "mM":
         held = "dates" if y.dtype.kind == "M" else "durations"
         raise ValueError(
@@ -745,19 +726,7 @@ def refuse_dates(y: np.ndarray) -> None:
 
 
 def check_labelled(n_rows: int, target: str, source: str) -> None:
-    """Refuse a table with fewer than two rows to learn from.
-
-    Parameters
-    ----------
-    n_rows : rows that have a value of the target.
-    target : the name of the target.
-    source : what the table is called.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two.
-    """
+    """Refuse a table (called `source`) with fewer than two rows that have a value of the target."""
     if n_rows < 2:
         raise ValueError(
             f"{source} must have at least two rows with a value of {target!r}; it has {n_rows}. "
@@ -794,35 +763,25 @@ def _mean(right: Tensor, weights: Tensor | None) -> float:
     return float((right.double() * weights).sum() / weights.sum().clamp_min(1e-30))
 
 
-def _weighted(losses: Tensor, weights: Tensor) -> Tensor:
-    total = weights.sum()
-    # A batch of rows that all have weight zero teaches nothing.
-    return (losses * weights).sum() / total.clamp_min(torch.finfo(total.dtype).tiny)
-
-
 def _shown(values: np.ndarray, most: int = 8) -> str:
     shown = ", ".join(repr(value) for value in values[:most].tolist())
     return f"[{shown}{', …' if len(values) > most else ''}]"
 
 
 def _array_state(values: np.ndarray) -> Json:
-    if values.dtype.kind == "O":
+    kind, name = values.dtype.kind, values.dtype.str
+    if kind == "O":
+        name = "object"
         if not all(isinstance(value, (str, int, float, bool)) for value in values):
             raise ValueError(
                 "class labels of mixed or unusual types cannot be saved; use strings or numbers"
             )
-        return {"dtype": "object", "values": values.tolist()}
-    if values.dtype.kind == "f":
-        return {"dtype": values.dtype.str, "values": [v.hex() for v in values.tolist()]}
-    if values.dtype.kind in "mM":
-        return {"dtype": values.dtype.str, "values": values.astype(np.int64).tolist()}
-    return {"dtype": values.dtype.str, "values": values.tolist()}
+    cells = (values.astype(np.int64) if kind in "mM" else values).tolist()
+    return {"dtype": name, "values": [cell.hex() for cell in cells] if kind == "f" else cells}
 
 
 def _array_from_state(state: Json) -> np.ndarray:
-    if state["dtype"] == "object":
-        return np.array(state["values"], dtype=object)
-    dtype = np.dtype(state["dtype"])
+    dtype, cells = np.dtype(state["dtype"]), state["values"]
     if dtype.kind == "f":
-        return np.array([float.fromhex(v) for v in state["values"]], dtype=dtype)
-    return np.array(state["values"], dtype=dtype)
+        cells = [float.fromhex(cell) for cell in cells]
+    return np.array(cells, dtype=dtype)

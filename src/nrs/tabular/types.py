@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Rows in memory: whatever nrs.tabular.encode.table.read_table reads.
 Frame: TypeAlias = Union[
     np.ndarray,
-    Sequence[Sequence[Any]],
+    Sequence[Sequence[object]],
     "pandas.DataFrame",
     "polars.DataFrame",
     "pyarrow.Table",
@@ -32,12 +32,17 @@ Frame: TypeAlias = Union[
 TableLike: TypeAlias = Union[Frame, "Table"]
 # One entry per row, or one row of entries: labels, weights, groups, query ids.
 ArrayLike: TypeAlias = Union[
-    np.ndarray, Sequence[Any], "pandas.Series", "pandas.DataFrame", "polars.Series", "pyarrow.Array"
+    np.ndarray,
+    Sequence[object],
+    "pandas.Series",
+    "pandas.DataFrame",
+    "polars.Series",
+    "pyarrow.Array",
 ]
 # Encoded rows.
 Features: TypeAlias = Union[np.ndarray, "csr_matrix"]
 # Names, indices or a mask of columns that are categories whatever they hold.
-Categorical: TypeAlias = Sequence[Any] | np.ndarray | str | None
+Categorical: TypeAlias = Sequence[object] | np.ndarray | str | None
 ClassWeights: TypeAlias = Mapping[Any, float] | str | None
 # What JSON can hold: the state of what was learned.
 Json: TypeAlias = dict[str, Any]

@@ -1,11 +1,15 @@
 """Categories."""
 
+import datetime as dt
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from nrs.tabular.encode.category import CategoryEncoder
+from nrs.tabular.encode.category import CategoryEncoder, CategoryStatistics
+from nrs.tabular.encode.column_encoder import ColumnWarning, Watch
+from nrs.tabular.encode.columns import Column, level_text
 from nrs.tabular.encode.encoder import TableEncoder
 from tests.tabular.encode.tables import NAN, column, encode
 
@@ -77,9 +81,53 @@ def test_strings_are_quick():
 
 
 def test_words_and_a_row_that_says_nothing():
-    encoder = CategoryEncoder.of_counts({"a": 2, "b": 3}, 0, 64)
+    counted = CategoryStatistics(counts=Counter(a=2, b=3))
+    encoder = counted.encoder("standard", 64, Column("category", np.zeros(0, int)))
     assert (encoder.features, encoder.neutral) == (["=b"], [0.5])
     assert encoder.original(0, 1.0) == "1"
-    assert CategoryEncoder.of_counts({"a": 2, "b": 3}, 1, 64).neutral == [0, 0, 0]
+    counted.missing = 1
+    assert counted.encoder("standard", 64, Column("category", np.zeros(0, int))).neutral == [
+        0,
+        0,
+        0,
+    ]
     assert CategoryEncoder().features == []
     assert CategoryEncoder().onnx_schema() == {"type": "string", "missing": "", "levels": []}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [7, 2.5, True, dt.date(2020, 1, 2), dt.timedelta(hours=1)],
+    ids=lambda c: type(c).__name__,
+)
+def test_another_kind_of_cell_is_refused_unless_it_is_a_level(cell):
+    with pytest.raises(ValueError, match=r"column 0: it held cells of kind text .*row 1"):
+        encode(column("a", "b", "01"), column("a", cell))
+    known = TableEncoder().fit(column("a", "b", level_text(cell)))
+    assert known.transform(column(cell)).sum() == 1
+
+
+def test_codes_that_lost_their_zeros_are_refused():
+    with pytest.raises(ValueError, match="number"):
+        encode(column("01", "02"), column(1, 2))
+    # New codes of the kind that training had are unseen, as ever.
+    assert encode(np.array([[1], [2], [3]]), [[9]], categorical_features=[0]) == [[0, 0, 0]]
+
+
+def test_new_codes_are_unseen_whether_numbers_or_texts():
+    """A CSV file holds codes as texts, a Parquet file as numbers."""
+    numbers, texts = np.array([[1], [2], [3]]), column("1", "2", "3")
+    assert encode(numbers, column("9", "2"), categorical_features=[0]) == [[0, 0, 0], [0, 1, 0]]
+    assert encode(texts, [[9], [2]]) == [[0, 0, 0], [0, 1, 0]]
+    for wrong in ("red", "02", "2.0", " 2"):
+        with pytest.raises(ValueError, match="kind number"):
+            encode(numbers, column(wrong), categorical_features=[0])
+    long = "9" * 25
+    assert encode(column("1", "2", long), [[int(long)], [7]]) == [[0, 0, 1], [0, 0, 0]]
+
+
+def test_texts_in_another_case_are_noticed():
+    encoder, watch = TableEncoder().fit(column("a", "b", "c")), Watch()
+    encoder.transform(column(*"ABC" * 10), watch)
+    with pytest.warns(ColumnWarning, match=r"unseen in training.*30 in 'x0'"):
+        encoder.warn(watch)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from nrs.tabular.encode.columns import read_array, read_cells
-from nrs.tabular.encode.encoder import KINDS
-from nrs.tabular.encode.statistics import STATISTICS
+from nrs.tabular.encode.encoder import KINDS, STATISTICS
 
 DATES = np.array(["2020-01-31", "2021-06-01", "NaT", "2022-03-04T05:06"], dtype="datetime64[us]")
 COLUMNS = {
@@ -25,7 +24,7 @@ def test_what_was_learned_survives_its_state(kind):
     assert column.kind == kind
     counted = STATISTICS[kind](kind)
     counted.add(column)
-    encoder = counted.encoder(scale="standard", max_levels=64)
+    encoder = counted.encoder("standard", 64, COLUMNS[kind])
     again = KINDS[kind](**json.loads(json.dumps(encoder.state())))
     written = []
     for one in (encoder, again):
@@ -41,6 +40,6 @@ def test_what_was_learned_survives_its_state(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_column_without_features_writes_nothing(kind):
-    empty = STATISTICS[kind](kind).encoder(scale="standard", max_levels=64)
+    empty = STATISTICS[kind](kind).encoder("standard", 64, COLUMNS[kind])
     assert empty.features == []
     empty.write(COLUMNS[kind], np.zeros((4, 0), dtype=np.float32))

@@ -1,13 +1,22 @@
 """One column of any library: its texts, its missing cells, its kinds."""
 
 import datetime as dt
+import decimal
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nrs.tabular.encode.columns import Column, convert, factor, level_text, read_cells, to_category
+from nrs.tabular.encode.columns import (
+    PLURAL,
+    Column,
+    convert,
+    factor,
+    level_text,
+    read_cells,
+    to_category,
+)
 
 
 def test_one_category_has_one_text_in_every_dtype():
@@ -21,7 +30,7 @@ def test_one_category_has_one_text_in_every_dtype():
 
 @given(st.lists(st.none() | st.sampled_from(["b", "a", "ü", ""]), min_size=1, max_size=30))
 def test_codes_and_levels_give_the_cells_back(cells):
-    column = read_cells(cells, as_category=True)
+    column = read_cells(cells, "category")
     if column.kind == "category":
         assert list(column.levels) == sorted(column.levels)
         texts = [*column.levels, None]
@@ -40,13 +49,38 @@ def test_labels_that_are_equal_become_one_level(codes):
 @given(st.lists(st.floats(-1e9, 1e9) | st.just(float("nan")), min_size=1, max_size=20))
 def test_numbers_survive_the_way_to_texts_and_back(values):
     numbers = Column("number", np.array(values))
-    again = convert(to_category(numbers), "number", "column 'x'")
+    again = convert(to_category(numbers), "number")
     np.testing.assert_array_equal(again.values, numbers.values)
 
 
 def test_cells_of_another_kind_are_refused_with_their_row():
     texts = read_cells(["1.5", None, "many"])
-    with pytest.raises(ValueError, match=r"column 'x'.*numbers.*row 2: 'many'"):
-        convert(texts, "number", "column 'x'")
+    with pytest.raises(ValueError, match=r"numbers.*row 2: 'many'"):
+        convert(texts, "number")
     nothing = read_cells([None, None])
-    assert convert(nothing, "date", "column 'x'").missing().all()
+    assert convert(nothing, "date").missing().all()
+
+
+CELLS = st.sampled_from(
+    [1, 0, 2.5, "1", "1.5", "a", "", True, None, float("nan"), decimal.Decimal("0.5"), b"a",
+     dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3, tzinfo=dt.UTC), np.datetime64("2020-01-02"),
+     dt.timedelta(hours=1), np.float32(0.1), np.timedelta64(5, "m"), dt.time(8)]
+)  # fmt: skip
+
+
+def _read(cells, kind):
+    try:
+        column = read_cells(cells, kind)
+    except ValueError:
+        return None
+    levels = (*column.levels, None)
+    return [levels[v] for v in column.values] if kind == "category" else column.values.tolist()
+
+
+@given(st.lists(CELLS, min_size=1, max_size=6), st.sampled_from(list(PLURAL)))
+def test_a_cell_is_read_alike_in_any_company(cells, kind):
+    together, alone = _read(cells, kind), [_read([cell], kind) for cell in cells]
+    if together is None:
+        assert None in alone
+    else:
+        assert repr(together) == repr([one[0] for one in alone])

@@ -1,7 +1,8 @@
-"""Whole tables: columns between training and prediction, laws, states, cost."""
+"""Whole tables: columns between training and prediction, laws, states, counts, cost."""
 
 import copy
 import datetime as dt
+import itertools
 import json
 import pickle
 import tracemalloc
@@ -14,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from nrs.tabular.encode.column_encoder import ColumnEncoder
-from nrs.tabular.encode.encoder import KINDS, TableEncoder
+from nrs.tabular.encode.encoder import KINDS, TableEncoder, TableStatistics
 from nrs.tabular.encode.table import read_table
 from tests.tabular.encode.tables import NAN, column, encode, quick, to_objects, two_tables
 
@@ -40,7 +41,7 @@ def test_there_is_always_a_feature(train):
 @pytest.mark.parametrize(
     ("train", "test", "message"),
     [
-        (column(1, 2), column(3, "x"), r"column 0 held numbers .* categories \(row 1: 'x'\)"),
+        (column(1, 2), column(3, "x"), r"column 0: it held numbers .* categories \(row 1: 'x'\)"),
         (column(1, 2), column(None, "1_0"), r"row 1: '1_0'"),
         (column(1, 2), column("nan"), r"row 0: 'nan'"),
         (column(1, 2), column("1", "1e999"), r"row 1: '1e999'"),
@@ -57,7 +58,7 @@ def test_a_column_of_another_kind_is_refused(train, test, message):
 def test_what_can_be_read_as_the_kind_of_training_is():
     assert encode(column(1, 3), column("3", " 1.0 ", "0.2e1", None)) == column(1, -1, 0, 0)
     assert encode(column(0, 2), column(True, None)) == column(0, 0)
-    assert encode(column("a", "b", "1"), column(1.0, 2.0)) == [[1, 0, 0], [0, 0, 0]]
+    assert encode(column("a", "b", "1"), column(1.0, "2")) == [[1, 0, 0], [0, 0, 0]]
     for train in (column(1, 2), column(True, False), column("a", "b")):
         assert np.isfinite(encode(train, column(None, None))).all()
     dates = column(dt.date(2024, 1, 1), dt.date(2024, 1, 2))
@@ -224,3 +225,51 @@ def test_every_kind_answers_for_a_column_without_features(kind):
     assert isinstance(encoder, ColumnEncoder)
     assert (encoder.features, encoder.neutral) == ([], [])
     assert KINDS[kind](**encoder.state()) == encoder
+
+
+@quick
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.none() | st.floats(-1e300, 1e300) | st.sampled_from([0.0, 1.0, 1e-300]),
+            st.none() | st.sampled_from(["a", "b", "ü"]),
+            st.integers(-3, 3),
+        ),
+        min_size=1,
+        max_size=60,
+    ),
+    cuts=st.lists(st.integers(0, 60), max_size=4),
+)
+def test_however_rows_are_cut_the_merged_statistics_are_the_same(rows, cuts):
+    def counted(start, stop):
+        statistics = TableStatistics(["x", "c", "y"], ["number", "category", "number"])
+        pyarrow = pytest.importorskip("pyarrow")
+        if stop > start:
+            statistics.add(
+                read_table(
+                    pyarrow.table(
+                        [list(column) for column in zip(*rows[start:stop], strict=True)],
+                        schema=pyarrow.schema([("x", "float64"), ("c", "string"), ("y", "int64")]),
+                    )
+                )
+            )
+        return statistics
+
+    one = counted(0, len(rows))
+    edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    merged = counted(0, 0)
+    for start, stop in itertools.pairwise(edges):
+        merged.merge(TableStatistics.from_state(counted(start, stop).state()))
+    assert merged.n_rows == one.n_rows
+    assert merged.columns[1][1].counts == one.columns[1][1].counts
+    assert merged.columns[1][1].missing == one.columns[1][1].missing
+    found, known = merged.columns[0][1].moments, one.columns[0][1].moments
+    assert found.seen.tolist() == known.seen.tolist()
+    for name in ("mean", "std", "low", "high"):
+        close = {"rtol": 1e-9, "atol": 1e-9 * _size(rows)}
+        assert np.allclose(getattr(found, name), getattr(known, name), **close)
+    assert (found.std == 0).tolist() == (known.std == 0).tolist()
+
+
+def _size(rows):
+    return max([abs(row[0]) for row in rows if row[0] is not None], default=0.0)

@@ -1,14 +1,19 @@
 """Numbers, booleans and durations."""
 
 import datetime as dt
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 from sklearn.preprocessing import StandardScaler
 
+from nrs.tabular.encode.column_encoder import ColumnWarning, Watch
 from nrs.tabular.encode.columns import Column
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.encode.number import NumberEncoder
+from nrs.tabular.encode.number import NumberEncoder, squash
 from tests.tabular.encode.tables import NAN, column, encode
 
 
@@ -69,7 +74,7 @@ def test_without_scaling_numbers_are_as_they_are():
 def test_values_beyond_float32_are_clipped():
     encoder = TableEncoder().fit(column(0.0, 1e-300))
     Z = encoder.transform(column(1e300, -1e300, 1.7e308))
-    assert Z.tolist() == column(*np.float32([1e18, -1e18, 1e18]).tolist())
+    assert Z.tolist() == column(2.0, -2.0, 2.0)
     assert encode(column(0.0, 1.0), column(1e300), scale="none") == column(float(np.float32(1e18)))
 
 
@@ -91,7 +96,9 @@ def test_booleans_are_zero_and_one():
     assert encode(column(True, False, None), column(True, None)) == [[1, 0], [0.5, 1]]
     assert encode(np.array([[True], [False]]), np.array([[True]])) == column(1)
     assert encode(np.array([[True], [False]]), column(1, 0)) == column(1, 0)
-    with pytest.raises(ValueError, match=r"column 0 held booleans .* holds numbers \(row 1: 2\)"):
+    with pytest.raises(
+        ValueError, match=r"column 0: it held booleans .* holds numbers \(row 1: 2\)"
+    ):
         encode(column(True, False), column(1, 2))
 
 
@@ -121,3 +128,70 @@ def test_values_in_the_units_of_the_table():
     assert TableEncoder().fit(column(-1.0, 1.0)).original(0, 1e-9) == "0"
     assert TableEncoder().fit(column(True, False)).original(0, 0.5) == "0.5"
     assert NumberEncoder().features == []
+
+
+@given(
+    st.lists(st.floats(-100, 100), min_size=30, max_size=60),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+def test_one_wild_cell_leaves_the_others_apart(cells, wild):
+    """However wild a cell, features stay bounded and ordinary cells keep most of their spread."""
+    ordinary, spoilt = np.array(cells)[:, None], np.array([*cells, wild])[:, None]
+    assume(np.ptp(ordinary) > 1e-3)
+    clean, found = (TableEncoder().fit_transform(X)[: len(cells)] for X in (ordinary, spoilt))
+    assume(clean.std() > 0)
+    assert np.abs(found).max() < 30
+    assert found.std() > 0.2
+
+
+def test_beyond_the_fences_order_is_kept_until_half_a_width():
+    x = np.linspace(-10, 10, 201)
+    near = squash(x, -1.0, 1.0)
+    inside = np.abs(x) <= 1
+    np.testing.assert_array_equal(near[inside], x[inside])
+    assert (np.diff(near) >= 0).all()
+    assert np.abs(near).max() == 2.0
+
+
+@pytest.mark.parametrize("make", [np.asarray, csr_matrix], ids=["dense", "sparse"])
+def test_a_wild_cell_hardly_moves_the_features_of_other_rows(make):
+    X = np.random.default_rng(0).normal(size=(1000, 3)) * (np.arange(3000).reshape(-1, 3) % 5 == 0)
+    wild = X.copy()
+    wild[0] = 1e300
+    clean, spoilt = (TableEncoder().fit_transform(make(one)) for one in (X, wild))
+    rows = slice(1, None)
+    clean, spoilt = (
+        one[rows] if make is np.asarray else one[rows].toarray() for one in (clean, spoilt)
+    )
+    np.testing.assert_allclose(spoilt, clean, rtol=0.3, atol=0.3)
+
+
+def test_cells_far_beyond_training_are_counted_by_column():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    encoder, watch = TableEncoder().fit(X), Watch()
+    encoder.transform(np.array([[999.0, 0.0], [0.0, 0.0], [-999.0, np.nan]]), watch)
+    assert watch.far == {0: 2, 1: 0}
+    with pytest.warns(ColumnWarning, match=r"far beyond the training range.*2 in 'x0'"):
+        encoder.warn(watch)
+
+
+def test_a_column_that_is_suddenly_missing_is_noticed():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    encoder, watch = TableEncoder().fit(X), Watch()
+    X[:60, 1] = np.nan
+    encoder.transform(X, watch)
+    with pytest.warns(ColumnWarning, match=r"Most cells are missing.*60 in 'x1'"):
+        encoder.warn(watch)
+    encoder, watch = TableEncoder().fit(X), Watch()
+    encoder.transform(X, watch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.warn(watch)
+
+
+def test_files_without_bounds_answer_as_before():
+    X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    state = TableEncoder().fit(X).to_state()
+    del state["numbers"]["bounds"], state["numbers"]["far"], state["numbers"]["absent"]
+    encoder = TableEncoder.from_state(state)
+    assert encoder.transform([[1001.5]]).tolist() == [[float(np.float32(1000 / np.std(X)))]]

@@ -213,7 +213,7 @@ def test_other_dtypes_of_polars_and_arrow():
         ([1, True, "a"], "category", ["1", "True", "a"]),
         (["a", NAN, None], "category", ["a", None, None]),
         (["", b"x", "x"], "category", ["", "x", "x"]),
-        ([dt.date(2024, 1, 1), "soon", None], "category", ["2024-01-01", "soon", None]),
+        ([dt.date(2024, 1, 1), "on"], "category", ["2024-01-01T00:00:00", "on"]),
         ([np.datetime64("NaT"), dt.date(2024, 1, 1)], "date", [None, dt.datetime(2024, 1, 1)]),
         (["2024-01-01", "2024-01-02", "x"], "category", ["2024-01-01", "2024-01-02", "x"]),
     ],

@@ -5,8 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nrs.tabular.forest.bins import PiecewiseLinear
-from nrs.tabular.forest.profile import find_edges
+from nrs.tabular.forest.bins import PiecewiseLinear, find_edges
 
 
 def test_bins_separate_values_as_categories_do():
@@ -56,3 +55,11 @@ def test_blank_bins_take_the_values_of_others():
     x = torch.randn(9, 2)
     assert torch.equal(blank(x), bins(x))
     assert PiecewiseLinear.between([])(x).shape == (9, 0)
+
+
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=60), st.integers(1, 9))
+def test_edges_ascend_and_span_the_values(values, n_bins):
+    edges = find_edges(np.array(values, np.float32), n_bins)
+    assert len(edges) <= n_bins + 1
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] == min(values)

@@ -132,6 +132,8 @@ def test_what_cannot_be_divided_is_refused():
     for arguments, message in (
         ({"n_workers": 0}, "n_workers must be"),
         ({"n_workers": 2.0}, "n_workers must be"),
+        ({"n_workers": 5_000}, "n_workers=5,000 is far above"),
+        ({"n_jobs": 100_000}, "n_jobs=100,000 is far above"),
         ({"divide": "columns"}, "divide must be"),
         ({"n_workers": 2, "preset": "single"}, "several processes train a forest"),
     ):

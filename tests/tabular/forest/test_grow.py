@@ -6,15 +6,27 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nrs import NRSClassifier
 from nrs.tabular.encode.table import read_table
-from nrs.tabular.forest.grow import as_index, blank_forest, draw_subspaces, grow_forest
+from nrs.tabular.forest.grow import (
+    CELLS,
+    MAX_ROWS,
+    as_index,
+    blank_forest,
+    column_gains,
+    draw_subspaces,
+    grow_forest,
+    relevance,
+)
 from nrs.tabular.model import ForestModel
 from nrs.tabular.recipe import resolve
-from nrs.tabular.rows.memory import MemorySource
+from nrs.tabular.rows.memory import MemorySource, Rows
+from nrs.tabular.run import Run
+from nrs.tabular.targets import ClassTarget, RegressionTarget
+from nrs.tabular.task import Task
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 12), st.integers(0, 99))
@@ -89,12 +101,14 @@ def test_a_blank_forest_takes_the_values_of_a_grown_one():
     folds, encoder = source.split(recipe, 0, spare=False), source.encoder(None, "standard")
     target = source.classification()
     rows, _ = source.rows(encoder, target, folds, torch.device("cpu"))
-    grown = grow_forest(rows, encoder, target, recipe, folds, seed=1)
+    run = Run(seed=1, device=rows.device, begin=0.0)
+    task = Task(rows, None, encoder, target, recipe, folds, run)
+    grown = grow_forest(task)
     shape = ForestModel(grown, target, recipe, folds).header()["forest"]
     blank = blank_forest(json.loads(json.dumps(shape)), target, recipe)
     blank.load_state_dict(grown.state_dict())
     assert torch.equal(blank.eval().members(rows.features), grown.eval().members(rows.features))
-    again = grow_forest(rows, encoder, target, recipe, folds, seed=1)
+    again = grow_forest(task)
     for name, value in grown.state_dict().items():
         assert torch.equal(again.state_dict()[name], value), name
 
@@ -114,3 +128,80 @@ def test_an_index_holds_the_subspaces_and_blanks(members):
         for one, row in zip(member, rows, strict=True):
             assert row[: len(one)].tolist() == sorted(one)
             assert set(row[len(one) :]) <= {10}
+
+
+def _gains(x, y, target, folds=None, n_folds=1, columns=None, least=0.1, weights=None):
+    columns = np.arange(x.shape[1]) if columns is None else columns
+    rows = Rows(x.astype(np.float32), y, weights, folds=folds)
+    return column_gains(rows.sample(MAX_ROWS), columns, target, n_folds, least)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 4))
+@settings(max_examples=30, deadline=None)
+def test_relevance_is_the_adjusted_r2_of_the_cells_means(seed, n_cells, n_folds):
+    rng = np.random.default_rng(seed)
+    n = 60
+    cells, folds = rng.integers(n_cells, size=n), np.arange(n) % n_folds
+    truth = rng.normal(size=(n, 2)) + cells[:, None]
+    found = relevance(cells, truth, np.ones(n), folds, n_folds)
+    for fold in range(n_folds):
+        seen = folds != fold if n_folds > 1 else np.ones(n, dtype=bool)
+        own, values = cells[seen], truth[seen]
+        present = np.unique(own)
+        means = np.stack([values[own == cell].mean(0) for cell in present])
+        rest = ((values - means[np.searchsorted(present, own)]) ** 2).sum()
+        total = ((values - values.mean(0)) ** 2).sum()
+        expected = 1 - rest / total * (seen.sum() - 1) / (seen.sum() - len(present))
+        np.testing.assert_allclose(found[fold], np.clip(expected, 0, 1), atol=1e-9)
+
+
+def test_gains_do_not_look_at_the_members_own_fold():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(90, 3))
+    y = rng.integers(2, size=90)
+    folds = np.arange(90) % 3
+    target = ClassTarget(np.arange(2))
+    before = _gains(x, y, target, folds, 3)
+    other = y.copy()
+    other[folds == 1] = 1 - other[folds == 1]
+    after = _gains(x, other, target, folds, 3)
+    np.testing.assert_array_equal(before[1], after[1])
+    assert (before[0] != after[0]).any()
+
+
+def test_columns_that_explain_nothing_alone_are_read_evenly():
+    # Parity: together the columns decide, alone they are noise.
+    rng = np.random.default_rng(0)
+    x = rng.choice([-1.0, 1.0], size=(2000, 4))
+    gains = _gains(x, (x[:, 0] * x[:, 1] > 0).astype(int), ClassTarget(np.arange(2)))
+    assert gains.min() > 0.5
+
+
+def test_features_of_a_category_have_the_relevance_of_all_its_levels():
+    rng = np.random.default_rng(0)
+    level = rng.integers(5, size=500)
+    x = np.column_stack([np.eye(5)[level], rng.normal(size=500)])
+    y = (level > 1).astype(np.int64)
+    gains = _gains(x, y, ClassTarget(np.arange(2)), columns=np.array([0] * 5 + [1]))
+    assert gains[0, :5].tolist() == [1.0] * 5
+    assert gains[0, 5] < 0.3
+
+
+def test_rows_without_weight_do_not_count():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = rng.normal(size=(200, 1)).astype(np.float32)
+    target = RegressionTarget.of(y[:, 0])
+    weights = np.ones(200, dtype=np.float32)
+    weights[100:] = 0
+    other = y.copy()
+    other[100:] += 5 * x[100:, :1]
+    first, second = (_gains(x, values, target, weights=weights) for values in (y, other))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("y", [np.zeros(40, dtype=np.int64), np.arange(40) % 2])
+def test_constant_targets_and_features_give_finite_gains(y):
+    gains = _gains(np.zeros((40, CELLS)), y, ClassTarget(np.arange(2)))
+    assert np.isfinite(gains).all()
+    assert (gains >= 0.1).all()

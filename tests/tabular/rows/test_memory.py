@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nrs.tabular.encode.table import read_table
+from nrs.tabular.forest.folds import NO_FOLDS
 from nrs.tabular.recipe import resolve
 from nrs.tabular.rows.memory import MemorySource, Rows, ShuffledBatches, spread_rows
 from nrs.training.processes import ALONE, Processes
@@ -113,9 +114,9 @@ def test_held_out_rows_are_no_training_rows(n, fraction, seed, classes):
     labels = np.arange(n) % 2 if classes else np.arange(n) / 2
     source = MemorySource(read_table(np.arange(n)[:, None]), labels, classes=classes)
     recipe = resolve("single", {"validation_fraction": fraction}, n, 1)
-    assert source.split(recipe, seed, spare=False) is None
+    assert source.split(recipe, seed, spare=False).n_folds == 1
     assert source.training is source.held_out is None
-    assert source.split(recipe, seed, spare=True) is None
+    assert source.split(recipe, seed, spare=True).n_folds == 1
     both = np.concatenate([source.training, source.held_out])
     assert np.array_equal(np.sort(both), np.arange(n))
     assert len(source.held_out) == round(n * fraction)
@@ -123,7 +124,7 @@ def test_held_out_rows_are_no_training_rows(n, fraction, seed, classes):
         counts = np.bincount(labels[source.held_out], minlength=2)
         assert abs(counts[0] - counts[1]) <= 2
     encoder, target = source.encoder(None, "standard"), source.regression()
-    rows, held_out = source.rows(encoder, target, None, torch.device("cpu"))
+    rows, held_out = source.rows(encoder, target, NO_FOLDS, torch.device("cpu"))
     assert np.array_equal(rows.index, source.training)
     assert np.array_equal(held_out.index, source.held_out)
     # What is learned is learned from training rows alone.

@@ -36,7 +36,10 @@ def test_however_rows_are_divided_the_sample_is_the_same(n_cuts, n_rows, size, s
     edges = [0, *sorted(rng.integers(0, n_rows + 1, n_cuts)), n_rows]
     for start, stop in itertools.pairwise(edges):
         parts[rng.integers(2)].add(batch.slice(start, stop - start), places[start:stop])
-    merged = parts[1].merge(parts[0])
+    merged = RowSample(size)
+    for part in reversed(parts):
+        if part.rows is not None:
+            merged.join(part.rows, part.places)
     assert np.array_equal(merged.places, whole.places)
     assert merged.rows.equals(whole.rows)
     assert len(whole.places) == min(size, n_rows)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from nrs.tabular.encode.column_encoder import ColumnEncoder
-from nrs.tabular.encode.columns import Column, Kind, Summary
+from nrs.tabular.encode.column_encoder import ColumnEncoder, Summary
+from nrs.tabular.encode.columns import Column, Kind, is_code
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -29,26 +29,60 @@ class CategoryStatistics:
     kind: Kind = "category"
     counts: Counter[str] = field(default_factory=Counter)
     missing: int = 0
+    # What the cells were before they became texts.
+    held: set[str] = field(default_factory=set)
 
     def add(self, column: Column) -> Self:
         missing, *rows = np.bincount(column.values + 1, minlength=len(column.levels) + 1).tolist()
         self._count({text: n for text, n in zip(column.levels, rows, strict=True) if n}, missing)
+        self.held |= {kind for kind, n in zip(column.kinds, rows, strict=True) if n}
         return self
 
     def merge(self, other: CategoryStatistics) -> None:
         self._count(other.counts, other.missing)
+        self.held |= other.held
 
     def _count(self, counts: Mapping[str, int], missing: int) -> None:
         self.counts.update(counts)
         self.missing += missing
         if len(self.counts) > MAX_LEVELS:
-            raise ValueError(
-                f"a category must have at most {MAX_LEVELS:,} different texts. With more it looks "
-                "like an ID: leave it out."
-            )
+            expected = f"a category must have at most {MAX_LEVELS:,} different texts"
+            raise ValueError(f"{expected}. With more it looks like an ID: leave it out.")
 
-    def encoder(self, scale: str, max_levels: int) -> CategoryEncoder:
-        return CategoryEncoder.of_counts(self.counts, self.missing, max_levels)
+    def encoder(self, scale: str, max_levels: int, sample: Column) -> CategoryEncoder:
+        levels = sorted(self.counts)
+        counts = np.array([self.counts[level] for level in levels], dtype=np.int64)
+        own = np.arange(len(levels))
+        many = len(levels) > max_levels
+        mean = std = 0.0
+        if many:
+            # The levels are sorted, so a stable sort by count breaks ties by text.
+            most = np.argsort(-counts, kind="stable")[:max_levels]
+            # A level of one row teaches nothing but that row, so it gets no feature among many.
+            own = np.sort(most[counts[most] > 1])
+            each, share = np.log1p(counts), counts / counts.sum()
+            mean = float(share @ each)
+            # Over equal counts rounding would leave a few units in the last place.
+            if np.ptp(counts) > 0:
+                std = float(np.sqrt(share @ (each - mean) ** 2))
+        held = set(self.held)
+        if levels and held == {"text"} and all(map(is_code, levels)):
+            # Codes are texts in one file and numbers in the next.
+            held.add("number")
+        places = [*own, *np.setdiff1d(np.arange(len(levels)), own)]
+        missing = self.missing > 0
+        return CategoryEncoder(
+            levels=[levels[place] for place in places],
+            n_own=len(own),
+            missing=missing,
+            other=0 < len(own) < len(levels),
+            binary=not many and len(own) + missing == 2,
+            counts=counts[places].tolist() if std > 0 else [],
+            frequency_mean=mean,
+            frequency_std=std,
+            held=sorted(held),
+            absent=self.missing / max(1, self.missing + int(counts.sum())),
+        )
 
     def summary(self) -> Summary:
         n, total = len(self.counts), self.counts.total()
@@ -58,10 +92,10 @@ class CategoryStatistics:
         return Summary(self.missing, total, shown + (f" and {n - 4} more" if n > 4 else ""))
 
     def state(self) -> list[Any]:
-        return [list(self.counts.items()), self.missing]
+        return [list(self.counts.items()), self.missing, sorted(self.held)]
 
     def restore(self, state: list[Any]) -> None:
-        self.counts, self.missing = Counter(dict(state[0])), state[1]
+        self.counts, self.missing, self.held = Counter(dict(state[0])), state[1], set(state[2])
 
 
 @dataclass
@@ -81,38 +115,8 @@ class CategoryEncoder(ColumnEncoder):
     counts: list[int] = field(default_factory=list)
     frequency_mean: float = 0.0
     frequency_std: float = 0.0
-
-    @classmethod
-    def of_counts(
-        cls, rows_of: Mapping[str, int], n_missing: int, max_levels: int
-    ) -> CategoryEncoder:
-        """Learn from the rows of each level, and of missing cells."""
-        levels = sorted(rows_of)
-        counts = np.array([rows_of[level] for level in levels], dtype=np.int64)
-        own = np.arange(len(levels))
-        many = len(levels) > max_levels
-        mean = std = 0.0
-        if many:
-            # The levels are sorted, so a stable sort by count breaks ties by text.
-            most = np.argsort(-counts, kind="stable")[:max_levels]
-            # A level of one row teaches nothing but that row, so it gets no feature among many.
-            own = np.sort(most[counts[most] > 1])
-            each, share = np.log1p(counts), counts / counts.sum()
-            mean = float(share @ each)
-            # Over equal counts rounding would leave a few units in the last place.
-            if np.ptp(counts) > 0:
-                std = float(np.sqrt(share @ (each - mean) ** 2))
-        places = [*own, *np.setdiff1d(np.arange(len(levels)), own)]
-        return cls(
-            levels=[levels[place] for place in places],
-            n_own=len(own),
-            missing=n_missing > 0,
-            other=0 < len(own) < len(levels),
-            binary=not many and len(own) + (n_missing > 0) == 2,
-            counts=counts[places].tolist() if std > 0 else [],
-            frequency_mean=mean,
-            frequency_std=std,
-        )
+    # What the cells were in training before they became texts; empty in earlier files.
+    held: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._place = {level: place for place, level in enumerate(self.levels)}
@@ -132,6 +136,7 @@ class CategoryEncoder(ColumnEncoder):
         return [0.5 if self.binary else 0.0] * len(self.features)
 
     def write(self, column: Column, out: np.ndarray) -> None:
+        self._refuse_other_kinds(column)
         n_levels = len(self.levels)
         # Places: 0 ... n_levels - 1 a level, n_levels missing, n_levels + 1 unseen.
         of_level = [self._place.get(level, n_levels + 1) for level in column.levels]
@@ -155,6 +160,30 @@ class CategoryEncoder(ColumnEncoder):
             # A missing cell has no frequency, so it takes the mean: 0.
             logs = np.append(np.log1p(self.counts), [self.frequency_mean, 0.0])
             out[:, n_hot] = ((logs - self.frequency_mean) / self.frequency_std)[place]
+
+    def _refuse_other_kinds(self, column: Column) -> None:
+        """Refuse cells that are no level and were no texts where training had texts, and so on."""
+        if not self.held:
+            return
+        foreign = [
+            text not in self._place
+            and kind not in self.held
+            and not (kind == "text" and "number" in self.held and is_code(text))
+            for text, kind in zip(column.levels, column.kinds, strict=True)
+        ]
+        wrong = np.array([*foreign, False])[column.values]
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            level = column.values[row]
+            held, kind = " or ".join(self.held), column.kinds[level]
+            raise ValueError(
+                f"it held cells of kind {held} when the encoder was fitted, but now holds a {kind} "
+                f"(row {row}: {column.levels[level]}): convert the column, or fit again"
+            )
+
+    def unusual(self, column: Column) -> tuple[int, int]:
+        known = np.array([*(level in self._place for level in column.levels), False])
+        return 0, int((~known[column.values]).sum())
 
     def onnx_schema(self) -> dict[str, Any]:
         missing = missing_text(self.levels)

@@ -2,28 +2,104 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import inspect
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from nrs.tabular.encode.columns import Column, Kind, Summary
+from nrs.tabular.encode.columns import Column, Kind
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
 
 
+class Summary(NamedTuple):
+    """A column in a few words: missing and other cells, and what is in these."""
+
+    missing: int
+    seen: int
+    values: str
+
+
+class ColumnWarning(UserWarning):
+    """Rows to predict differ from the training rows in a way that makes their answers doubtful."""
+
+
+# Columns that a warning names, and rows below which "most cells" means nothing.
+MAX_NAMED, MIN_ROWS = 5, 20
+
+
+class Watch:
+    """What is unusual about rows to predict, counted by column while they are encoded."""
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self.far: Counter[int] = Counter()
+        self.unknown: Counter[int] = Counter()
+
+    def add(self, columns: Iterable[int], far: Iterable[int], unknown: Iterable[int]) -> None:
+        """Count cells far beyond the training range, and cells that are missing or unseen."""
+        for column, beyond, nothing in zip(columns, far, unknown, strict=True):
+            self.far[column] += beyond
+            self.unknown[column] += nothing
+
+    def warn(self, names: Sequence[str], absent: Sequence[float | None]) -> None:
+        """Say once what was found; `absent` is the share of missing cells in training."""
+        if self.far.total():
+            named = _named(names, +self.far)
+            warnings.warn(
+                f"Cells far beyond the training range, whose answers are doubtful: {named}",
+                ColumnWarning,
+                stacklevel=_outside(),
+            )
+        lost: Counter[int] = Counter()
+        for column, count in self.unknown.items():
+            before = absent[column]
+            if (
+                before is not None
+                and self.n_rows >= MIN_ROWS
+                and before < 0.5 < count / self.n_rows
+            ):
+                lost[column] = count
+        if lost:
+            warnings.warn(
+                f"Most cells are missing or unseen in training, of {self.n_rows} rows: "
+                f"{_named(names, lost)}. Check the spelling and type of these columns.",
+                ColumnWarning,
+                stacklevel=_outside(),
+            )
+
+
+def _outside() -> int:
+    """How many calls up the package was called, whichever of its methods that was."""
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("nrs."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _named(names: Sequence[str], counts: Counter[int]) -> str:
+    shown = [f"{count} in {names[column]!r}" for column, count in counts.most_common(MAX_NAMED)]
+    more = len(counts) - len(shown)
+    return ", ".join(shown) + (f" and {more} more columns" if more else "")
+
+
 class Statistics(Protocol):
     """What is counted of one column: one `add` in memory, many in a stream, a `merge` of processes.
 
-    `encoder` takes the parameters of the table's encoder; `state` is JSON that `restore` reads.
+    `encoder` takes the parameters of the table's encoder and the column, or a sample of a column
+    that is not in memory; `state` is JSON that `restore` reads.
     """
 
     def __init__(self, kind: Kind) -> None: ...
     def add(self, column: Column) -> Self: ...
     def merge(self, other: Any) -> None: ...
-    def encoder(self, scale: str, max_levels: int) -> ColumnEncoder: ...
+    def encoder(self, scale: str, max_levels: int, sample: Column) -> ColumnEncoder: ...
     def summary(self) -> Summary: ...
     def state(self) -> list[Any]: ...
     def restore(self, state: list[Any]) -> None: ...
@@ -34,9 +110,11 @@ class ColumnEncoder:
     """What was learned about one column: cells in, float32 features out.
 
     A kind is a dataclass of JSON values, which are its state; their defaults are those of a column
-    without features. Methods here are those of a column whose cells are numbers in an ONNX file
-    and whose features are 0 where nothing is known.
+    without features. By default cells are numbers in an ONNX file, and neutral features are 0.
     """
+
+    # Share of the training cells that are missing; None of earlier files.
+    absent: float | None = field(default=None, kw_only=True)
 
     @cached_property
     def features(self) -> list[str]:
@@ -51,6 +129,10 @@ class ColumnEncoder:
     def write(self, column: Column, out: np.ndarray) -> None:
         """Write the features of a column into `out`, zeros of shape (n_rows, n_features)."""
         raise NotImplementedError
+
+    def unusual(self, column: Column) -> tuple[int, int]:
+        """How many cells are far beyond the training range, and how many missing or unseen."""
+        return 0, int(column.missing().sum())
 
     def original(self, place: int, value: float) -> str:
         """The value of a feature in the words and units of the table, where it has them."""

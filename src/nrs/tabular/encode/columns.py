@@ -16,14 +16,15 @@ category  int32 codes into the sorted texts in ``levels``        -1
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+# A value of any type: what it is decides how it is read.
+Cell: TypeAlias = Any
 Kind = Literal["number", "boolean", "duration", "date", "category"]
 
 PLURAL = {kind: f"{kind}s" for kind in ("number", "boolean", "duration", "date")}
@@ -60,6 +63,12 @@ class Column:
     kind: Kind
     values: np.ndarray
     levels: tuple[str, ...] = ()
+    # What the cells of each level were before they became texts: "text", "number", …
+    kinds: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.kinds) < len(self.levels):
+            object.__setattr__(self, "kinds", ("text",) * len(self.levels))
 
     def missing(self) -> np.ndarray:
         """Boolean mask of the missing cells, shape (n_rows,)."""
@@ -70,42 +79,61 @@ class Column:
         return np.zeros(len(self.values), dtype=bool)
 
 
-class Summary(NamedTuple):
-    """A column in a few words: missing and other cells, and what is in these."""
-
-    missing: int
-    seen: int
-    values: str
-
-
-def level_text(value: Any) -> str:
+def level_text(value: Cell) -> str:
     """The text by which a category is known: ``1``, ``1.0`` and ``"1"`` are one category.
 
     Integral floats lose their point because an integer column with a missing cell turns into
-    floats; other floats take the shortest text that reads back as the same value.
+    floats; other floats take the shortest text that reads back as the same value. A date is the
+    text of its midnight, and a time that of UTC, whichever library holds it.
     """
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        value = value.astype(f"{value.dtype.str[1:3]}[us]").item()
     if isinstance(value, timedelta):
         # As a column of durations, which are seconds.
         value = value.total_seconds()
     if isinstance(value, (float, np.floating, Decimal)):
-        if value == value and abs(value) != float("inf") and value == int(value):
+        if math.isfinite(value) and value == int(value):
+            # An integer column with a missing cell turns into floats.
             return str(int(value))
+        # The shortest text that reads back as the same value.
         return repr(float(value)) if isinstance(value, (float, Decimal)) else str(value)
+    if isinstance(value, date):
+        value = _in_utc(value) if isinstance(value, datetime) else datetime.combine(value, time())
     return value.isoformat() if isinstance(value, (datetime, time)) else str(value)
 
 
-def factor(codes: np.ndarray, labels: Sequence[Any]) -> Column:
-    """Category column from codes into `labels`; a negative code and the label None are missing."""
-    texts = [None if label is None else level_text(label) for label in labels]
-    levels = sorted({text for text in texts if text is not None})
+def is_code(text: str) -> bool:
+    """Whether a text is that of a number, by :func:`level_text`: "7" is, "07" and "7.0" are not."""
+    if not _NUMBER.fullmatch(text):
+        return False
+    # Long codes have more digits than a float.
+    return level_text(float(text) if set(text) & set(".eE ") else int(text)) == text
+
+
+def _in_utc(cell: Cell) -> Cell:
+    """A date without its time zone, if it has one: only a date with a time can."""
+    return cell.astimezone(UTC).replace(tzinfo=None) if getattr(cell, "tzinfo", None) else cell
+
+
+def factor(codes: np.ndarray, labels: Sequence[Cell]) -> Column:
+    """Category column from codes into `labels`; a negative code and a missing label are missing."""
+    kind_of = {cell_type: _cell_kind(cell_type) for cell_type in set(map(type, labels))}
+    texts = [None if _is_missing(label) else level_text(label) for label in labels]
+    kinds: dict[str, str] = {}
+    for text, label in zip(texts, labels, strict=True):
+        # A level that is also a text counts as one.
+        if text is not None and kinds.get(text) != "text":
+            kinds[text] = kind_of[type(label)]
+    levels = sorted(kinds)
     place: dict[str | None, int] = {text: index for index, text in enumerate(levels)}
     # The last slot answers for code -1.
     table = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int32)
-    return Column("category", table[np.maximum(codes, -1)], tuple(levels))
+    of_levels = tuple(kinds[level] for level in levels)
+    return Column("category", table[np.maximum(codes, -1)], tuple(levels), of_levels)
 
 
 def missing_cells(values: np.ndarray) -> np.ndarray:
@@ -122,7 +150,7 @@ def missing_cells(values: np.ndarray) -> np.ndarray:
     return found.reshape(values.shape)
 
 
-def _is_missing(cell: Any) -> bool:
+def _is_missing(cell: Cell) -> bool:
     if type(cell).__name__ in _MISSING:
         return True
     return isinstance(cell, (Real, Decimal, np.generic)) and bool(cell != cell)
@@ -139,62 +167,94 @@ def _cell_kind(cell_type: type) -> str:
         return "label"
     if issubclass(cell_type, (complex, np.complexfloating)):
         raise ValueError("Complex data not supported: a cell holds a complex number")
-    raise TypeError(
-        f"argument must be a string or a number, not {cell_type.__name__!r}: turn each "
-        "cell into a number, a string, a boolean or a date first"
+    advice = "turn each cell into a number, a string, a boolean or a date first"
+    raise TypeError(f"argument must be a string or a number, not {cell_type.__name__!r}: {advice}")
+
+
+def read_cells(cells: list[Cell], kind: Kind | None = None) -> Column:
+    """Column of Python objects, each read as `kind`; without one the types of the cells decide.
+
+    Then one kind of cell gives that kind; booleans among numbers count as 0 and 1; any other
+    mixture, such as numbers and strings, is a category column of the cells' texts.
+
+    Raises
+    ------
+    TypeError
+        If a cell is no value (a dict, a list, …).
+    ValueError
+        If a cell is complex, an integer beyond float64's range, or cannot be read as `kind`.
+    """
+    kind_of = {cell_type: _cell_kind(cell_type) for cell_type in set(map(type, cells))}
+    absent = {cell_type for cell_type, one in kind_of.items() if one == "missing"} - {type(None)}
+    if absent:
+        cells = [None if type(cell) in absent else cell for cell in cells]
+    kinds = set(kind_of.values()) - {"missing"}
+    if "number" in kinds and (kind not in (None, "number") or len(kinds) > 1):
+        # A NaN is how many libraries write a missing string or boolean.
+        cells = [
+            None if cell is None or (kind_of[type(cell)] == "number" and cell != cell) else cell
+            for cell in cells
+        ]
+        kinds = {kind_of[one] for one in set(map(type, cells)) - {type(None)}}
+    kind = kind or _common_kind(kinds)
+    if kind == "category":
+        # 1, 1.0 and True are one key of a dictionary: with their types they are three.
+        place: dict[tuple[type, Cell], int] = {}
+        codes = [place.setdefault((type(cell), cell), len(place)) for cell in cells]
+        return factor(np.array(codes, dtype=np.int64), [cell for _, cell in place])
+    if not kinds <= ({"number", "boolean"} if kind == "number" else {kind}):
+        cells = [_as_kind(cell, kind, row) for row, cell in enumerate(cells)]
+    if kind == "date":
+        return read_array(np.array([_in_utc(cell) for cell in cells], dtype="datetime64[us]"))
+    if kind == "duration":
+        return read_array(np.array(cells, dtype="timedelta64[us]"))
+    try:
+        return Column(kind, np.array(cells, dtype=np.float64))
+    except OverflowError:
+        raise ValueError("an integer is beyond float64's range: rescale it") from None
+
+
+def _common_kind(kinds: set[str]) -> Kind:
+    """The kind of a column whose cells are of these kinds."""
+    if kinds == {"boolean"}:
+        return "boolean"
+    if kinds <= {"number", "boolean"}:
+        return "number"
+    one: Any = next(iter(kinds))
+    return one if len(kinds) == 1 and one in ("date", "duration") else "category"
+
+
+def _as_kind(cell: Cell, kind: Kind, row: int) -> Cell:
+    """A cell of another kind read as `kind`, if it can be: so that each is read by itself."""
+    found = "missing" if cell is None else _cell_kind(type(cell))
+    if found in ("missing", kind) or (kind == "number" and found == "boolean"):
+        return cell
+    if kind == "number" and found == "text" and np.isfinite(number := _number(level_text(cell))):
+        return number
+    if kind == "boolean" and found == "number" and cell in (0, 1):
+        return cell
+    raise _other_kind(kind, found, row, cell)
+
+
+def _number(text: str) -> float:
+    """The number that a text such as ``"-1.5e3"`` stands for, NaN if none."""
+    return float(text) if _NUMBER.fullmatch(text) else np.nan
+
+
+def _other_kind(kind: Kind, found: str, row: int, cell: Cell) -> ValueError:
+    """The error for a cell that cannot be read as the column was when the encoder was fitted."""
+    now = PLURAL.get(found, PLURAL["category"])
+    return ValueError(
+        f"it held {PLURAL[kind]} when the encoder was fitted, but now holds {now} (row {row}: "
+        f"{cell!r}): convert it to {PLURAL[kind]}, or fit again"
     )
 
 
-def read_cells(cells: list[Any], as_category: bool = False) -> Column:
-    """Column of Python objects, its kind found from the types of the cells that are not missing.
-
-    One kind of cell gives that kind; booleans among numbers count as 0 and 1; any other mixture,
-    such as numbers and strings, is a category column of the cells' texts. `as_category` asks for
-    one also where there are only numbers and booleans. A cell that is no value (a dict, a list, …)
-    is a TypeError; a complex one or an integer beyond float64's range is a ValueError.
-    """
-    kind_of = {cell_type: _cell_kind(cell_type) for cell_type in set(map(type, cells))}
-    kinds = set(kind_of.values())
-    if "number" in kinds and (as_category or not kinds <= {"number", "missing"}):
-        # A NaN is how many libraries write a missing string or boolean.
-        cells = [
-            None if kind_of[type(cell)] == "number" and cell != cell else cell for cell in cells
-        ]
-        kinds = {kind_of.get(cell_type, "missing") for cell_type in set(map(type, cells))}
-    absent = {cell_type for cell_type, kind in kind_of.items() if kind == "missing"} - {type(None)}
-    if absent:
-        cells = [None if type(cell) in absent else cell for cell in cells]
-    kinds.discard("missing")
-    if not kinds:
-        return Column("number", np.full(len(cells), np.nan))
-    if kinds <= {"number", "boolean"} and not as_category:
-        try:
-            values = np.array(cells, dtype=np.float64)
-        except OverflowError:
-            raise ValueError("an integer is beyond float64's range: rescale it") from None
-        return Column("boolean" if kinds == {"boolean"} else "number", values)
-    if kinds == {"date"}:
-        # Only a date that has a time can have a time zone.
-        cells = [
-            cell.astimezone(UTC).replace(tzinfo=None) if getattr(cell, "tzinfo", None) else cell
-            for cell in cells
-        ]
-        return read_array(np.array(cells, dtype="datetime64[us]"))
-    if kinds == {"duration"}:
-        return read_array(np.array(cells, dtype="timedelta64[us]"))
-    if not kinds <= {"text"}:
-        # 1, 1.0 and True are one key of a dictionary, so such cells are told apart by text.
-        cells = [None if _is_missing(cell) else level_text(cell) for cell in cells]
-    place: dict[Any, int] = {}
-    codes = [place.setdefault(cell, len(place)) for cell in cells]
-    return factor(np.array(codes, dtype=np.int64), list(place))
-
-
-def read_array(values: np.ndarray, as_category: bool = False) -> Column:
+def read_array(values: np.ndarray, kind: Kind | None = None) -> Column:
     """Column of a one-dimensional NumPy array of any dtype; numeric arrays are not copied."""
     code = values.dtype.kind
     if code in "OUST":
-        return read_cells(values.tolist(), as_category)
+        return read_cells(values.tolist(), kind)
     if code == "c":
         raise ValueError("Complex data not supported: split it into real and imaginary columns")
     if code == "M":
@@ -214,15 +274,17 @@ def to_category(column: Column) -> Column:
     labels, places = np.unique(values[present], return_inverse=True)
     codes = np.full(len(values), -1, dtype=np.int64)
     codes[present] = places
-    return factor(codes, labels.tolist() if column.kind == "date" else list(labels))
+    found = factor(codes, labels.tolist() if column.kind == "date" else list(labels))
+    # Durations are numbers of seconds by now.
+    return replace(found, kinds=(column.kind,) * len(found.levels))
 
 
-def convert(column: Column, kind: Kind, label: str) -> Column:
+def convert(column: Column, kind: Kind) -> Column:
     """A column of another kind read as the `kind` that the encoder was fitted on, if it can be.
 
     Anything can be a category, booleans can be numbers, numbers that are all 0 or 1 booleans, texts
-    such as ``"-1.5e3"`` numbers, and a column that is all missing anything. Otherwise the
-    ValueError names the column by its `label`, the kind expected and a cell.
+    such as ``"-1.5e3"`` numbers, and a column that is all missing anything. A ValueError names the
+    first cell that cannot.
     """
     if kind == "category":
         return to_category(column)
@@ -234,40 +296,37 @@ def convert(column: Column, kind: Kind, label: str) -> Column:
     elif kind == "boolean" and column.kind == "number":
         wrong &= (values != 0) & (values != 1)
     elif kind == "number" and column.kind == "category":
-        numbers = [float(text) if _NUMBER.fullmatch(text) else np.nan for text in column.levels]
-        values = np.array([*numbers, np.nan])[values]
+        values = np.array([*map(_number, column.levels), np.nan])[values]
         wrong &= ~np.isfinite(values)
     if not wrong.any():
         return Column(kind, values)
     row = int(np.argmax(wrong))
     cell = column.values[row]
     found = column.levels[cell] if column.kind == "category" else cell.item()
-    raise ValueError(
-        f"{label} held {PLURAL[kind]} when the encoder was fitted, but now holds "
-        f"{PLURAL[column.kind]} (row {row}: {found!r}): convert it to {PLURAL[kind]}, or fit again"
-    )
+    raise _other_kind(kind, column.kind, row, found)
 
 
-def read_column(cells: Any, as_category: bool = False) -> Column:
+def read_column(cells: Any, kind: Kind | None = None) -> Column:
     """Column of a NumPy array, a pandas or polars Series, or a pyarrow array, of any dtype.
 
-    None of the libraries is imported: their objects have brought them along. `as_category` asks for
-    exact cells: with a missing one integers turn into floats, which do not hold every integer.
+    None of the libraries is imported: their objects have brought them along. The kind
+    "category" asks for exact cells: with a missing one integers turn into floats, which do not hold
+    every integer.
     """
     if isinstance(cells, np.ndarray):
-        return read_array(cells, as_category)
+        return read_array(cells, kind)
     libraries = {base.__module__.partition(".")[0] for base in type(cells).__mro__}
     if "pandas" in libraries:
-        return read_pandas(cells, as_category)
+        return read_pandas(cells, kind)
     if "polars" in libraries:
-        return read_polars(cells, as_category)
-    return read_arrow(cells, as_category)
+        return read_polars(cells, kind)
+    return read_arrow(cells, kind)
 
 
-def read_pandas(series: pandas.Series, as_category: bool = False) -> Column:
+def read_pandas(series: pandas.Series, kind: Kind | None = None) -> Column:
     dtype = series.dtype
     if isinstance(dtype, np.dtype):
-        return read_array(series.to_numpy(), as_category)
+        return read_array(series.to_numpy(), kind)
     family = type(dtype).__name__
     if family == "CategoricalDtype":
         return factor(series.cat.codes.to_numpy(), series.cat.categories.tolist())
@@ -275,22 +334,22 @@ def read_pandas(series: pandas.Series, as_category: bool = False) -> Column:
         codes, labels = series.factorize()
         return factor(codes, labels.tolist())
     if family == "ArrowDtype":
-        return read_arrow(series.array.__arrow_array__(), as_category)
+        return read_arrow(series.array.__arrow_array__(), kind)
     if family == "DatetimeTZDtype":
         return read_array(series.to_numpy(dtype="datetime64[us]"))
     if family == "PeriodDtype":
         return read_array(series.dt.to_timestamp().to_numpy())
     if family == "SparseDtype":
-        return read_array(series.sparse.to_dense().to_numpy(), as_category)
-    if dtype.kind not in "iufb" or (as_category and dtype.kind in "iu"):
-        return read_cells(series.astype(object).tolist(), as_category)
+        return read_array(series.sparse.to_dense().to_numpy(), kind)
+    if dtype.kind not in "iufb" or (kind == "category" and dtype.kind in "iu"):
+        return read_cells(series.astype(object).tolist(), kind)
     if not series.hasnans:
         return read_array(series.to_numpy(dtype=dtype.numpy_dtype))
     values = series.to_numpy(dtype=np.float64, na_value=np.nan)
     return Column("boolean" if dtype.kind == "b" else "number", values)
 
 
-def read_polars(series: polars.Series, as_category: bool = False) -> Column:
+def read_polars(series: polars.Series, kind: Kind | None = None) -> Column:
     polars = sys.modules["polars"]
     dtype = series.dtype
     if dtype.is_nested():
@@ -303,35 +362,33 @@ def read_polars(series: polars.Series, as_category: bool = False) -> Column:
     if dtype == polars.Boolean:
         values = series.cast(polars.UInt8).to_numpy()
         return Column("boolean", values if series.null_count() else values.astype(bool))
-    if dtype.is_float() or (dtype.is_integer() and not as_category):
+    if dtype.is_float() or (dtype.is_integer() and kind != "category"):
         wide = str(dtype) in ("Int128", "UInt128")
         return Column("number", (series.cast(polars.Float64) if wide else series).to_numpy())
-    if dtype in (polars.Categorical, polars.Enum):
-        series = series.cast(polars.String)
-    return read_cells(series.to_list(), as_category)
+    return read_cells(series.to_list(), kind)
 
 
-def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, as_category: bool = False) -> Column:
+def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, kind: Kind | None = None) -> Column:
     pyarrow = sys.modules["pyarrow"]
-    types, kind = pyarrow.types, array.type
+    types, dtype = pyarrow.types, array.type
     if hasattr(array, "combine_chunks"):
         array = array.combine_chunks()
-    if types.is_nested(kind):
-        raise TypeError(f"argument must be a string or a number, not {kind}: flatten it")
-    if types.is_string(kind) or types.is_large_string(kind):
+    if types.is_nested(dtype):
+        raise TypeError(f"argument must be a string or a number, not {dtype}: flatten it")
+    if types.is_string(dtype) or types.is_large_string(dtype):
         array = array.dictionary_encode()
     if types.is_dictionary(array.type):
         codes = array.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return factor(codes, array.dictionary.to_pylist())
-    if types.is_date(kind):
+    if types.is_date(dtype):
         array = array.cast(pyarrow.timestamp("ms"))
-    if types.is_timestamp(array.type) or types.is_duration(kind):
+    if types.is_timestamp(array.type) or types.is_duration(dtype):
         ticks = array.cast(pyarrow.int64()).fill_null(_NAT).to_numpy(zero_copy_only=False)
-        family = "timedelta64" if types.is_duration(kind) else "datetime64"
+        family = "timedelta64" if types.is_duration(dtype) else "datetime64"
         return read_array(ticks.view(f"{family}[{array.type.unit}]"))
-    if types.is_boolean(kind):
+    if types.is_boolean(dtype):
         values = array.cast(pyarrow.uint8()).to_numpy(zero_copy_only=False)
         return Column("boolean", values if array.null_count else values.astype(bool))
-    if types.is_floating(kind) or (types.is_integer(kind) and not as_category):
+    if types.is_floating(dtype) or (types.is_integer(dtype) and kind != "category"):
         return Column("number", array.to_numpy(zero_copy_only=False))
-    return read_cells(array.to_pylist(), as_category)
+    return read_cells(array.to_pylist(), kind)

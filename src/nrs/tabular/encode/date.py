@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from nrs.tabular.encode.column_encoder import ColumnEncoder
-from nrs.tabular.encode.columns import Column, Summary
-from nrs.tabular.encode.number import Moments, NumberStatistics, moments
+from nrs.tabular.encode.column_encoder import ColumnEncoder, Summary
+from nrs.tabular.encode.columns import Column
+from nrs.tabular.encode.number import (
+    LIMIT,
+    Moments,
+    NumberStatistics,
+    bound,
+    far_from,
+    moments,
+    onnx_squash,
+    squash,
+)
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -44,12 +53,19 @@ class DateStatistics(NumberStatistics):
         self.moments.missing += len(column.values) - len(present)
         return self
 
-    def encoder(self, scale: str, max_levels: int) -> DateEncoder:
+    def encoder(self, scale: str, max_levels: int, sample: Column) -> DateEncoder:
         found = self.moments
         varies = found.high[1:] > found.low[1:]
         parts = [part for part, one in zip(PARTS, varies, strict=True) if one]
         missing = bool(found.missing[0] > 0 and found.seen[0] > 0)
-        return DateEncoder(float(found.mean[0]), float(found.std[0]), parts, missing)
+        center, std = float(found.mean[0]), float(found.std[0])
+        bounds: tuple[float | None, float | None] = (None, None)
+        if std > 0:
+            ticks = sample.values[~sample.missing()].astype(np.int64)
+            bounds, center, std = bound(ticks, center, std, found.low[0], found.high[0])
+        absent = float(found.missing[0] / max(1, found.missing[0] + found.seen[0]))
+        far = far_from(float(found.low[0]), float(found.high[0])) if found.seen[0] else None
+        return DateEncoder(center, std, parts, missing, *bounds, far, absent=absent)
 
     def summary(self) -> Summary:
         found = self.moments
@@ -62,15 +78,19 @@ class DateStatistics(NumberStatistics):
 class DateEncoder(ColumnEncoder):
     """A date column: standardised time, and the parts of the year, week and day as sine and cosine.
 
-    ``center`` and ``scale`` are in microseconds; a ``scale`` of 0 means that no time varies.
-    ``parts`` are those that vary in training. A missing cell is 0 everywhere but in the last
-    feature, which is there if training had missing cells.
+    A missing cell is 0 everywhere but in the last feature, which is there if training had some.
+    Times beyond ``low`` and ``high`` are squashed as numbers are.
     """
 
+    # In microseconds; a scale of 0 means that no time varies.
     center: float = 0.0
     scale: float = 0.0
+    # Those that vary in training.
     parts: list[str] = field(default_factory=list)
     missing: bool = False
+    low: float | None = None
+    high: float | None = None
+    far: list[float] | None = None
 
     @cached_property
     def features(self) -> list[str]:
@@ -83,7 +103,8 @@ class DateEncoder(ColumnEncoder):
         present = column.values[rows]
         timed = self.scale > 0
         if timed:
-            out[rows, 0] = (present.astype(np.int64).astype(np.float64) - self.center) / self.scale
+            ticks = present.astype(np.int64).astype(np.float64)
+            out[rows, 0] = squash((ticks - self.center) / self.scale, *self._bounds)
         angles = turns(present)
         for at, part in enumerate(self.parts):
             wave = timed + 2 * at
@@ -91,15 +112,28 @@ class DateEncoder(ColumnEncoder):
         if self.missing:
             out[:, -1] = absent
 
+    @property
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where scaled times are bounded; those of earlier files are not."""
+        if self.low is None or self.high is None:
+            return np.array(-LIMIT), np.array(LIMIT)
+        low, high = (np.array((b - self.center) / self.scale) for b in (self.low, self.high))
+        return low, high
+
+    def unusual(self, column: Column) -> tuple[int, int]:
+        absent = column.missing()
+        first, last = self.far or (-np.inf, np.inf)
+        ticks = column.values[~absent].astype(np.int64).astype(np.float64)
+        return int(((ticks < first) | (ticks > last)).sum()), int(absent.sum())
+
     def original(self, place: int, value: float) -> str:
         if place or not self.scale > 0:
             return f"{value:.3g}"
-        start = datetime(1970, 1, 1, tzinfo=UTC)
         try:
-            moment = start + timedelta(microseconds=value * self.scale + self.center)
+            since = timedelta(microseconds=value * self.scale + self.center)
+            return (datetime(1970, 1, 1, tzinfo=UTC) + since).strftime("%Y-%m-%d")
         except OverflowError:
             return f"{value:.3g}"
-        return moment.strftime("%Y-%m-%d")
 
     def onnx_cells(self, column: Column) -> np.ndarray:
         """Seconds since 1970-01-01 00:00 UTC."""
@@ -115,6 +149,7 @@ class DateEncoder(ColumnEncoder):
             time = graph.op("Mul", seconds, graph.constant(1e6))
             time = graph.op("Sub", time, graph.constant(self.center))
             time = graph.op("Div", time, graph.constant(self.scale))
+            time = onnx_squash(graph, time, *self._bounds)
             features.append(graph.cast(time, np.float32))
         days = graph.op("Floor", graph.op("Div", seconds, graph.constant(float(DAY))))
         for part in self.parts:

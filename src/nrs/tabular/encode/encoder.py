@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nrs.tabular.encode.category import CategoryEncoder
-from nrs.tabular.encode.column_encoder import ColumnEncoder
+from nrs.tabular.encode.category import CategoryEncoder, CategoryStatistics
+from nrs.tabular.encode.column_encoder import ColumnEncoder, Statistics, Watch
 from nrs.tabular.encode.columns import Column, Kind
-from nrs.tabular.encode.date import DateEncoder
-from nrs.tabular.encode.number import NumberBlock, NumberEncoder
+from nrs.tabular.encode.date import DateEncoder, DateStatistics
+from nrs.tabular.encode.number import NumberBlock, NumberEncoder, NumberStatistics
 from nrs.tabular.encode.sparse import SparseScaler
-from nrs.tabular.encode.statistics import STATISTICS, TableStatistics
 from nrs.tabular.encode.table import Table, categorical_columns, read_table
 
 if TYPE_CHECKING:
@@ -27,6 +25,11 @@ KINDS: dict[Kind, type[ColumnEncoder]] = {
     **dict.fromkeys(("number", "boolean", "duration"), NumberEncoder),
     "date": DateEncoder,
     "category": CategoryEncoder,
+}
+STATISTICS: dict[Kind, type[Statistics]] = {
+    **dict.fromkeys(("number", "boolean", "duration"), NumberStatistics),
+    "date": DateStatistics,
+    "category": CategoryStatistics,
 }
 STATE_VERSION = 1
 # Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
@@ -40,8 +43,9 @@ class TableEncoder(BaseEstimator):
     ============  ==============================================================================
     column        features
     ============  ==============================================================================
-    number,       ``(x - mean) / std``; constant columns give none. Missing is the mean.
-    duration      With ``scale="none"`` the values as they are, constant columns too.
+    number,       ``(x - mean) / std``, squashed beyond the fences of training (see
+    duration      :mod:`.number`); constant columns give none. Missing is the mean. With
+                  ``scale="none"`` the values as they are, constant columns too.
     boolean       0 or 1; missing is 0.5
     category      one 0/1 feature per level, missing being a level if training had it; a single
                   one for two levels. An unseen level is all zeros (0.5 in a single feature)
@@ -89,19 +93,10 @@ class TableEncoder(BaseEstimator):
     max_levels: int = 64
 
     def fit(self, X: Any, rows: np.ndarray | None = None) -> TableEncoder:
-        """Learn the encoding from a table, or from some of its rows.
+        """Learn from a table that :func:`read_table` reads, or from some `rows`: indices or a mask.
 
-        Parameters
-        ----------
-        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads.
-        rows : indices or boolean mask of the training rows; all by default.
-
-        Raises
-        ------
-        ValueError
-            If a value is infinite, a sparse matrix holds NaN, or a parameter is not valid.
-        TypeError
-            If a cell is neither a number nor text, boolean, date or missing.
+        ValueError if a value is infinite, a sparse matrix holds NaN or a parameter is not valid;
+        TypeError if a cell is neither a number nor text, boolean, date or missing.
         """
         self._check_parameters()
         table = X if isinstance(X, Table) else read_table(X)
@@ -127,17 +122,25 @@ class TableEncoder(BaseEstimator):
             if index not in encoders:
                 column = _read(table, index, "category" if index in declared else None, rows)
                 kinds[index] = column.kind
-                counted = STATISTICS[column.kind](column.kind).add(column)
-                encoders[index] = counted.encoder(self.scale, int(self.max_levels))
+                encoders[index] = count(column).encoder(self.scale, int(self.max_levels), column)
         return self._adopt(table.names, kinds, encoders)
 
-    def fit_statistics(self, statistics: TableStatistics) -> TableEncoder:
-        """Fit from what was counted elsewhere, such as in one pass over a table in many files."""
+    def fit_statistics(self, statistics: TableStatistics, sample: Table) -> TableEncoder:
+        """Fit from what was counted elsewhere, such as in one pass over a table in many files.
+
+        Bounds of numbers and dates come from a sample of its rows.
+        """
         self._check_parameters()
-        kinds, levels = [kind for kind, _ in statistics.columns], int(self.max_levels)
-        counted = enumerate(column for _, column in statistics.columns)
-        encoders = {index: column.encoder(self.scale, levels) for index, column in counted}
-        return self._adopt(statistics.names, kinds, encoders)
+        encoders = {
+            index: column.encoder(self.scale, int(self.max_levels), _read(sample, index, kind))
+            for index, (kind, column) in enumerate(statistics.columns)
+        }
+        return self._adopt(statistics.names, [kind for kind, _ in statistics.columns], encoders)
+
+    def fit_transform(self, X: Any, rows: np.ndarray | None = None) -> Any:
+        """Learn from `rows` as :meth:`fit` does, then encode every row."""
+        table = X if isinstance(X, Table) else read_table(X)
+        return self.fit(table, rows).transform(table)
 
     def _check_parameters(self) -> None:
         if self.scale not in ("standard", "none"):
@@ -158,22 +161,23 @@ class TableEncoder(BaseEstimator):
         self.n_features_in_, self.kinds_ = len(kinds), list(kinds)
         self._sparse, self.is_sparse_ = scaler, scaler is not None
         self.encoders = {i: one for i, one in sorted(encoders.items()) if one.features}
-        ends = accumulate(len(one.features) for one in self.encoders.values())
-        self.first = dict(zip(self.encoders, [0, *ends], strict=False))
-        numbers = {i: one for i, one in self.encoders.items() if isinstance(one, NumberEncoder)}
-        self.numbers = NumberBlock.of(numbers, self.first)
-        self._singly = {i: one for i, one in self.encoders.items() if i not in numbers}
-        names = self.column_names
-        self.__dict__.pop("feature_names_in_", None)
-        if self.names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        features = [(i, names[i] + end) for i, one in self.encoders.items() for end in one.features]
+        features: list[tuple[int, str]] = []
+        names, self.first = self.column_names, {}
+        for i, one in self.encoders.items():
+            self.first[i] = len(features)
+            features += [(i, names[i] + end) for end in one.features]
         if scaler is not None:
             features = [(i, names[i]) for i in scaler.kept.tolist()]
         groups, outputs = zip(*features or [(0, "constant")], strict=True)
         self.n_features_out_ = len(groups)
         self.groups_ = np.array(groups, dtype=np.int64)
         self.feature_names_out_ = np.array(outputs, dtype=object)
+        self.__dict__.pop("feature_names_in_", None)
+        if self.names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        numbers = {i: one for i, one in self.encoders.items() if isinstance(one, NumberEncoder)}
+        self.numbers = NumberBlock(numbers, self.first)
+        self._singly = {i: one for i, one in self.encoders.items() if i not in numbers}
         return self
 
     @property
@@ -192,30 +196,17 @@ class TableEncoder(BaseEstimator):
 
     def original(self, feature: int, value: float) -> str:
         """The value of a feature in the words and units of the table, where it has them."""
-        index = int(self.groups_[feature])
         if self._sparse is not None:
             return self._sparse.original(feature, value)
+        index = int(self.groups_[feature])
         return self.column_encoder(index).original(feature - self.first.get(index, 0), value)
 
-    def transform(self, X: Any) -> Any:
-        """Encode a table, whose columns are found by name if training had names too.
+    def transform(self, X: Any, watch: Watch | None = None) -> Any:
+        """Encode a table as float32, (n_rows, n_features_out_); CSR if training was sparse.
 
-        Parameters
-        ----------
-        X : Table, or anything that :func:`nrs.tabular.encode.table.read_table` reads
-            Columns are found by name where this table and the training table both have names,
-            else by position.
-
-        Returns
-        -------
-        ndarray of float32, shape (n_rows, n_features_out_)
-            A CSR matrix if the encoder was fitted on a sparse matrix.
-
-        Raises
-        ------
-        ValueError
-            If a column is missing or unexpected, holds another kind of values than in training,
-            or an infinite one.
+        Columns are found by name where this table and the training table both have names, else by
+        position. ValueError if a column is missing or unexpected, holds another kind of values than
+        in training, or an infinite one. What is unusual about the rows is counted by `watch`.
         """
         check_is_fitted(self, "n_features_out_")
         table = X if isinstance(X, Table) else read_table(X)
@@ -223,40 +214,53 @@ class TableEncoder(BaseEstimator):
         if self._sparse is not None:
             return self._sparse.transform(table, source)
         out = np.zeros((table.n_rows, self.n_features_out_), dtype=np.float32)
-        self._write_numbers(table, source, out)
+        self._write_numbers(table, source, out, watch)
         for index, encoder in self._singly.items():
             first = self.first[index]
             column = _read(table, int(source[index]), self.kinds_[index])
-            encoder.write(column, out[:, first : first + len(encoder.features)])
+            try:
+                encoder.write(column, out[:, first : first + len(encoder.features)])
+            except ValueError as error:
+                raise ValueError(f"{table.label(int(source[index]))}: {error}") from error
+            if watch is not None:
+                far, unknown = encoder.unusual(column)
+                watch.add([index], [far], [unknown])
+        if watch is not None:
+            watch.n_rows += table.n_rows
         return out
 
-    def _write_numbers(self, table: Table, source: np.ndarray, out: np.ndarray) -> None:
+    def warn(self, watch: Watch) -> None:
+        """Say what is unusual about rows that :meth:`transform` has counted."""
+        absent = [self.column_encoder(index).absent for index in range(self.n_features_in_)]
+        watch.warn(self.column_names, absent)
+
+    def _write_numbers(
+        self, table: Table, source: np.ndarray, out: np.ndarray, watch: Watch | None
+    ) -> None:
         kinds = [self.kinds_[index] for index in self.numbers.source.tolist()]
         columns = source[self.numbers.source].tolist()
         whole = table.matrix if table.sparse is None else table.sparse
         if whole is not None and set(kinds) <= {"number", "boolean" if whole.dtype == bool else ""}:
-            self.numbers.write_matrix(table, columns, out)
+            self.numbers.write_matrix(table, columns, out, watch)
             return
         for first in range(0, len(columns), FRAME_COLUMNS):
             group = slice(first, first + FRAME_COLUMNS)
             pairs = zip(columns[group], kinds[group], strict=True)
             cells = [_read(table, index, kind).values for index, kind in pairs]
-            self.numbers.write_columns(group, cells, out)
+            self.numbers.write_columns(group, cells, out, watch)
 
     def to_onnx(self, graph: Graph, inputs: Sequence[str]) -> str:
         """Add :meth:`transform` to a graph; returns the name of the (rows, n_features_out_) value.
 
-        `inputs` names the (rows, 1) value of each column, or one (rows, columns) value if
-        :attr:`reads_matrix`. Cells are those of :meth:`ColumnEncoder.onnx_cells`.
+        `inputs` names the (rows, 1) cells of each column as :meth:`ColumnEncoder.onnx_cells` has
+        them, or all (rows, columns) cells if :attr:`reads_matrix`.
         """
         pieces: list[tuple[np.ndarray, str]] = []
         source = self.numbers.source.tolist()
-        if source:
-            if self.reads_matrix:
-                raw = graph.columns(inputs[0], source)
-            else:
-                raw = graph.concat([inputs[index] for index in source])
-            pieces += self.numbers.to_onnx(graph, raw)
+        if source and self.reads_matrix:
+            pieces += self.numbers.to_onnx(graph, graph.columns(inputs[0], source))
+        elif source:
+            pieces += self.numbers.to_onnx(graph, graph.concat([inputs[i] for i in source]))
         for index, encoder in self._singly.items():
             places = self.first[index] + np.arange(len(encoder.features))
             pieces.append((places, encoder.to_onnx(graph, inputs[index])))
@@ -270,11 +274,6 @@ class TableEncoder(BaseEstimator):
             return features
         return graph.columns(features, np.argsort(order))
 
-    def fit_transform(self, X: Any, rows: np.ndarray | None = None) -> Any:
-        """Learn from `rows` as :meth:`fit` does, then encode every row."""
-        table = X if isinstance(X, Table) else read_table(X)
-        return self.fit(table, rows).transform(table)
-
     def find_columns(self, table: Table) -> np.ndarray:
         """Position in `table` of each training column."""
         if self.names is not None and table.names is not None:
@@ -282,16 +281,13 @@ class TableEncoder(BaseEstimator):
             absent = [name for name in self.names if name not in known]
             extra = sorted(known.keys() - set(self.names))
             if absent or extra:
-                raise ValueError(
-                    f"The table's columns differ from those in training: missing {absent}, "
-                    f"unexpected {extra}"
-                )
+                differing = f"missing {absent}, unexpected {extra}"
+                raise ValueError(f"The table's columns differ from those in training: {differing}")
             return np.array([known[name] for name in self.names])
         if table.n_columns != self.n_features_in_:
-            raise ValueError(
-                f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
+            # scikit-learn's own words.
+            expected = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
+            raise ValueError(f"X has {table.n_columns} features, but {expected}")
         return np.arange(self.n_features_in_)
 
     def to_state(self) -> dict[str, Any]:
@@ -314,34 +310,66 @@ class TableEncoder(BaseEstimator):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
-        """The fitted encoder that :meth:`to_state` described; its features are bit-identical.
-
-        Examples
-        --------
-        >>> import json
-        >>> encoder = TableEncoder().fit([[0.1], [0.7]])
-        >>> text = json.dumps(encoder.to_state())
-        >>> TableEncoder.from_state(json.loads(text)).transform([[0.1]])
-        array([[-1.]], dtype=float32)
-        """
+        """The fitted encoder that :meth:`to_state` described; its features are bit-identical."""
         if (version := state.get("version")) != STATE_VERSION:
-            raise ValueError(
-                f"The encoder's state must have version {STATE_VERSION}; got version {version!r}. "
-                "Update nrs."
-            )
+            expected = f"The encoder's state must have version {STATE_VERSION}"
+            raise ValueError(f"{expected}; got version {version!r}. Update nrs.")
         kinds: list[Kind] = list(state["kinds"])
         declared = [index for index, kind in enumerate(kinds) if kind == "category"]
         encoder = cls(declared or None, state["scale"], state["max_levels"])
         encoders: dict[int, ColumnEncoder] = {**NumberBlock.encoders(state["numbers"])}
         for entry in state["columns"]:
             encoders[entry["index"]] = KINDS[kinds[entry["index"]]](**entry["state"])
-        scaler = None
-        if state["sparse"] is not None:
-            kept = np.array(state["sparse"]["kept"], dtype=np.int64)
-            scaler = SparseScaler(kept, np.array(state["sparse"]["scale"]))
+        scaler = None if state["sparse"] is None else SparseScaler(**state["sparse"])
         return encoder._adopt(state["names"], kinds, encoders, scaler)
 
 
 def _read(table: Table, index: int, kind: Kind | None, rows: np.ndarray | None = None) -> Column:
     column = table.column(index, kind)
     return column if rows is None else replace(column, values=column.values[rows])
+
+
+def count(column: Column) -> Statistics:
+    """Statistics of a column in memory."""
+    return STATISTICS[column.kind](column.kind).add(column)
+
+
+class TableStatistics:
+    """What is counted of a table that is read in parts: the kind and statistics of each column."""
+
+    def __init__(self, names: Sequence[str], kinds: Sequence[Kind]) -> None:
+        self.names, self.n_rows = list(names), 0
+        self.columns = [(kind, STATISTICS[kind](kind)) for kind in kinds]
+
+    def add(self, table: Table) -> None:
+        """Count the rows of a table in memory, whose first columns these are."""
+        self.n_rows += table.n_rows
+        for index, (kind, column) in enumerate(self.columns):
+            cells = _read(table, index, kind)
+            try:
+                column.add(cells)
+            except ValueError as error:
+                raise ValueError(f"column {self.names[index]!r}: {error}") from error
+
+    def merge(self, other: TableStatistics) -> None:
+        """Count the rows of another part of the table too."""
+        self.n_rows += other.n_rows
+        for (_, one), (_, more) in zip(self.columns, other.columns, strict=True):
+            one.merge(more)
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as JSON values: what one process sends to another."""
+        return {
+            "names": self.names,
+            "kinds": [kind for kind, _ in self.columns],
+            "n_rows": self.n_rows,
+            "columns": [column.state() for _, column in self.columns],
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> TableStatistics:
+        statistics = cls(state["names"], state["kinds"])
+        statistics.n_rows = state["n_rows"]
+        for (_, column), counted in zip(statistics.columns, state["columns"], strict=True):
+            column.restore(counted)
+        return statistics

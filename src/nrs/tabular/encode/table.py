@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils.validation import validate_data
 
 from nrs.datasets.large_table import Table as LargeTable
-from nrs.tabular.encode.columns import Column, Kind, convert, read_column, to_category
+from nrs.tabular.encode.columns import Column, Kind, convert, read_column
 
 if TYPE_CHECKING:
     import pandas
@@ -44,10 +44,9 @@ class Table:
 
     def infinite_value(self, row: int, index: int, value: float) -> ValueError:
         """The error for a cell that is not finite."""
-        return ValueError(
-            f"{self.label(index)} holds an infinite value (row {row}: {value}): replace it by a "
-            "finite number, or by NaN if the value is not known"
-        )
+        advice = "replace it by a finite number, or by NaN if the value is not known"
+        found = f"{self.label(index)} holds an infinite value (row {row}: {value})"
+        return ValueError(f"{found}: {advice}")
 
     def column(self, index: int, kind: Kind | None = None) -> Column:
         """Read one column, in its own kind or converted to `kind`.
@@ -55,22 +54,20 @@ class Table:
         ValueError if a number is infinite, a cell is complex or the cells cannot be read as `kind`;
         TypeError if a cell is no value at all (a dict, a list, ...).
         """
-        as_category = kind == "category" or index in self.declared
+        wanted: Kind | None = "category" if index in self.declared else kind
         try:
-            column = read_column(self.cells(index), as_category)
+            column = read_column(self.cells(index), wanted)
+            if wanted is not None and column.kind != wanted:
+                column = convert(column, wanted)
         except (TypeError, ValueError) as error:
             refused = TypeError if isinstance(error, TypeError) else ValueError
             raise refused(f"{self.label(index)}: {error}") from error
-        if as_category and column.kind != "category":
-            column = to_category(column)
-        elif column.kind == "number" and column.values.dtype.kind == "f":
+        if column.kind == "number" and column.values.dtype.kind == "f":
             infinite = np.isinf(column.values)
             if infinite.any():
                 row = int(np.argmax(infinite))
                 raise self.infinite_value(row, index, column.values[row])
-        if kind is None or column.kind == kind:
-            return column
-        return convert(column, kind, self.label(index))
+        return column
 
 
 def read_table(
@@ -91,12 +88,6 @@ def read_table(
         dtype; strings and categorical dtypes are in any case: all that "from_dtype" and None mean.
     feature_names : names of the columns, in place of those that `X` carries.
 
-    Raises
-    ------
-    ValueError
-        If `X` is not two-dimensional, has no rows or no columns, is complex, or repeats a column
-        name; if `categorical_features` names an unknown column.
-
     Examples
     --------
     >>> table = read_table(np.eye(3), categorical_features=[2])
@@ -104,22 +95,18 @@ def read_table(
     ['number', 'number', 'category']
     """
     if isinstance(X, LargeTable):
-        raise ValueError(
-            "got an nrs.Table where rows in memory are needed: read some of them with "
-            "table.head(n), or name a table file"
-        )
+        advice = "read some of them with table.head(n), or name a table file"
+        raise ValueError(f"got an nrs.Table where rows in memory are needed: {advice}")
     if isinstance(X, (str, os.PathLike)):
-        raise ValueError(
-            f"X must hold rows; got a text or path, {os.fspath(X)!r}; read the file first, or name "
-            "it with nrs.Table(path, target=…)"
-        )
+        advice = "read the file first, or name it with nrs.Table(path, target=…)"
+        raise ValueError(f"X must hold rows; got a text or path, {os.fspath(X)!r}; {advice}")
     if _is(X, "polars", "LazyFrame"):
         raise ValueError("X must be a DataFrame; got a polars LazyFrame: call .collect() on it")
     labels: list[Any] | None = None
     if issparse(X):
         table = _read_sparse(X)
     elif _is(X, "pandas", "DataFrame"):
-        table, labels = _read_pandas_frame(X), X.columns.tolist()
+        table, labels = _read_pandas(X), X.columns.tolist()
     elif _is(X, "polars", "DataFrame"):
         table, labels = Table(X.shape, X.to_series), list(X.columns)
     elif _is(X, "pyarrow", "Table") or _is(X, "pyarrow", "RecordBatch"):
@@ -127,16 +114,14 @@ def read_table(
     else:
         table = _read_rows(X)
     if feature_names is not None:
-        labels = list(feature_names)
-        if len(labels) != table.n_columns:
-            n = table.n_columns
+        labels, n = list(feature_names), table.n_columns
+        if len(labels) != n:
             raise ValueError(f"got {len(labels)} feature_names for a table of {n} columns")
     for size, noun in zip(table.shape, ("sample(s)", "feature(s)"), strict=True):
         # scikit-learn's own words: its estimator checks look for them.
         if size == 0:
-            raise ValueError(
-                f"Found array with 0 {noun} (shape={table.shape}) while a minimum of 1 is required."
-            )
+            found = f"Found array with 0 {noun} (shape={table.shape})"
+            raise ValueError(f"{found} while a minimum of 1 is required.")
     if labels is not None:
         repeated = [label for label, count in Counter(labels).items() if count > 1]
         if repeated:
@@ -149,10 +134,8 @@ def read_table(
 
 def _is(X: Any, library: str, name: str) -> bool:
     """Whether `X` is a `library`.`name` or a subclass of it, without importing the library."""
-    return any(
-        base.__name__ == name and base.__module__.partition(".")[0] == library
-        for base in type(X).__mro__
-    )
+    bases = {(base.__module__.partition(".")[0], base.__name__) for base in type(X).__mro__}
+    return (library, name) in bases
 
 
 def _read_sparse(X: Any) -> Table:
@@ -169,11 +152,12 @@ def _read_sparse(X: Any) -> Table:
     return Table(matrix.shape, lambda i: matrix[:, [i]].toarray().ravel(), sparse=matrix)
 
 
-def _read_pandas_frame(X: pandas.DataFrame) -> Table:
-    if X.shape[1] and all(
+def _read_pandas(X: pandas.DataFrame) -> Table:
+    sparse = (
         type(dtype).__name__ == "SparseDtype" and dtype.kind in "biuf" and dtype.fill_value == 0
         for dtype in X.dtypes
-    ):
+    )
+    if X.shape[1] and all(sparse):
         return _read_sparse(X.sparse.to_coo())
     return Table(X.shape, lambda i: X.iloc[:, i])
 
@@ -187,8 +171,8 @@ def _read_rows(X: Any) -> Table:
         try:
             array = np.asarray(X)
         except ValueError as error:
-            message = f"rows must all have the same number of cells; NumPy says: {error}"
-            raise ValueError(message) from error
+            expected = "rows must all have the same number of cells"
+            raise ValueError(f"{expected}; NumPy says: {error}") from error
     if array.dtype.kind in "US" and not isinstance(X, np.ndarray):
         # NumPy has turned the numbers beside the strings into strings.
         array = np.array(X, dtype=object)
@@ -202,10 +186,8 @@ def _read_rows(X: Any) -> Table:
             "array.reshape(1, -1) if it contains a single sample."
         )
     if array.ndim > 2:
-        raise ValueError(
-            f"Found array with dim {array.ndim}, expected 2 (rows × columns): "
-            "flatten the other axes with array.reshape(len(array), -1)."
-        )
+        found = f"Found array with dim {array.ndim}, expected 2 (rows × columns)"
+        raise ValueError(f"{found}: flatten the other axes with array.reshape(len(array), -1).")
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         with np.errstate(over="ignore"):
             array = array.astype(np.float64)
@@ -220,39 +202,34 @@ def categorical_columns(
     if features is None or (isinstance(features, str) and features == "from_dtype"):
         return frozenset()
     if isinstance(features, str) or np.ndim(features) != 1:
-        raise ValueError(
-            "categorical_features must be a list of names, a list of indices, a boolean mask, "
-            f"'from_dtype' or None; got {features!r}"
-        )
+        expected = "a list of names, a list of indices, a boolean mask, 'from_dtype' or None"
+        raise ValueError(f"categorical_features must be {expected}; got {features!r}")
     items, n = list(features), table.n_columns
     if items and all(isinstance(item, (bool, np.bool_)) for item in items):
         if len(items) != n:
-            raise ValueError(
-                f"the mask categorical_features has {len(items)} entries, but the table has {n} "
-                "columns"
-            )
+            found = f"the mask categorical_features has {len(items)} entries"
+            raise ValueError(f"{found}, but the table has {n} columns")
         items = np.flatnonzero(items).tolist()
-    declared = set()
-    for item in items:
-        if isinstance(item, str):
-            if table.names is None or item not in table.names:
-                known = "columns without names" if table.names is None else table.names
-                raise ValueError(f"categorical_features names {item!r}, but the table has {known}")
-            declared.add(table.names.index(item))
-        elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
-            if not -n <= item < n:
-                raise ValueError(
-                    f"categorical_features has index {item}, but the table has {n} columns"
-                )
-            declared.add(int(item) % n)
-        else:
-            raise ValueError(f"categorical_features must hold names or indices, but holds {item!r}")
+    declared = frozenset(_place(item, table) for item in items)
     if declared and table.sparse is not None:
-        raise ValueError(
-            "categorical_features cannot be used with a sparse matrix: "
-            "encode these columns first, or pass a dense table"
-        )
-    return frozenset(declared)
+        advice = "encode these columns first, or pass a dense table"
+        raise ValueError(f"categorical_features cannot be used with a sparse matrix: {advice}")
+    return declared
+
+
+def _place(item: Any, table: Table) -> int:
+    """Index of the column that an entry of ``categorical_features`` names."""
+    if isinstance(item, str):
+        if table.names is None or item not in table.names:
+            known = "columns without names" if table.names is None else table.names
+            raise ValueError(f"categorical_features names {item!r}, but the table has {known}")
+        return table.names.index(item)
+    if not isinstance(item, (int, np.integer)) or isinstance(item, bool):
+        raise ValueError(f"categorical_features must hold names or indices, but holds {item!r}")
+    n = table.n_columns
+    if not -n <= item < n:
+        raise ValueError(f"categorical_features has index {item}, but the table has {n} columns")
+    return int(item) % n
 
 
 def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:

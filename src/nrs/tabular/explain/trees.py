@@ -234,13 +234,7 @@ class Trees:
 
 
 def read_trees(model: ForestEstimator, n: int | None = None) -> Trees:
-    """List the trees of a fitted model; see :meth:`nrs.NRSClassifier.trees`.
-
-    Parameters
-    ----------
-    model : a fitted :class:`nrs.NRSClassifier` or :class:`nrs.NRSRegressor`.
-    n : how many trees, the most important first; None for all.
-    """
+    """List the trees of a fitted model; see :meth:`nrs.NRSClassifier.trees`."""
     check_is_fitted(model)
     if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
         raise ValueError(f"n must be an integer of at least 1, or None for all; got {n!r}")

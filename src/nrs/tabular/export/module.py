@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from nrs.core.fold import FoldedNRS
-from nrs.tabular.encode.number import LIMIT, NumberBlock, NumberEncoder
+from nrs.tabular.encode.number import MAX_STEPS, NumberBlock, NumberEncoder, step_beyond
 from nrs.tabular.forest.network import FoldedForest
 from nrs.tabular.network import TableNetwork
 from nrs.tabular.targets import Target
@@ -70,12 +70,16 @@ class NumberModule(nn.Module):
     center: Tensor
     scale: Tensor
     fill: Tensor
+    low: Tensor
+    high: Tensor
+    step: Tensor
     order: Tensor
 
     def __init__(self, block: NumberBlock, n_features: int) -> None:
         super().__init__()
-        for name in ("source", "center", "scale", "fill"):
+        for name in ("source", "center", "scale", "fill", "low", "high"):
             self.register_buffer(name, torch.from_numpy(getattr(block, name).copy()))
+        self.register_buffer("step", torch.from_numpy(step_beyond(block.low, block.high)))
         # Features among the values, then the missing flags, then a zero where there is neither.
         places = np.append(block.value_at, block.missing_at)
         order = np.full(n_features, len(places))
@@ -85,20 +89,19 @@ class NumberModule(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         values = (x.index_select(1, self.source).double() - self.center) / self.scale
         missing = values.isnan()
-        values = torch.where(missing, self.fill, values).clamp(-LIMIT, LIMIT)
+        values = torch.where(missing, self.fill, values)
+        # As nrs.tabular.encode.number.squash.
+        near = values.clamp(self.low, self.high)
+        beyond = values - near
+        steps = (beyond.abs() / self.step).log1p().clamp_max(MAX_STEPS)
+        values = near + beyond.sign() * self.step * steps
         zero = values.new_zeros(x.shape[0], 1)
         both = torch.cat([values, missing.double(), zero], 1).float()
         return both.index_select(1, self.order)
 
 
 def to_torch(model: TableEstimator, *, preprocessing: bool = False) -> TableModule:
-    """Copy a fitted model as a module; see :meth:`nrs.NRSClassifier.to_torch`.
-
-    Parameters
-    ----------
-    model : the fitted estimator.
-    preprocessing : whether the module takes raw rows of numbers instead of encoded features.
-    """
+    """Copy a fitted model as a module; see :meth:`nrs.NRSClassifier.to_torch`."""
     check_is_fitted(model)
     encoder, numbers = model.encoder_, None
     if preprocessing:

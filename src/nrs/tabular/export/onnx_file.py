@@ -22,13 +22,7 @@ MATRIX = "X"
 
 
 def to_onnx(model: TableEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to an ONNX file; see :meth:`nrs.NRSClassifier.to_onnx`.
-
-    Parameters
-    ----------
-    model : the fitted estimator.
-    path : where to write; an existing file is replaced.
-    """
+    """Write a fitted model to an ONNX file; see :meth:`nrs.NRSClassifier.to_onnx`."""
     encoder, schema = _dense_encoder(model), onnx_schema(model)
     graph = Graph()
     if encoder.reads_matrix:

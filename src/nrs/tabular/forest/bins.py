@@ -16,10 +16,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from nrs.core.permutations import IndexModule
+
+# Wider tables are read as they are: their bins would be far more than the rows can tell apart.
+MAX_BINNED_FEATURES = 512
+# A number with at most so many values may as well be a category: no member reads it as a number.
+FEW_VALUES = 10
 
 
-class PiecewiseLinear(nn.Module):
+class PiecewiseLinear(IndexModule):
     """Encode features by how far they have passed through each of their bins.
 
     Bin t of a feature x between the edges a < b is ``(x - a) / (b - a)``, at least 0 and at most 1
@@ -48,16 +55,17 @@ class PiecewiseLinear(nn.Module):
     low: Tensor
     rate: Tensor
     n_levels = 0
+    takes_loaded = True
 
-    def __init__(self, source: Tensor, low: Tensor, high: Tensor, n_levels: int = 0) -> None:
+    def __init__(self, source: Tensor, low: Tensor, rate: Tensor, n_levels: int = 0) -> None:
         super().__init__()
         self.n_levels = n_levels
         # Outputs in all, and those before the levels.
         self.n_bins = len(low)
         self.n_steps = self.n_bins - n_levels
-        self.register_buffer("source", source)
+        self.put_index("source", source)
         self.register_buffer("low", low)
-        self.register_buffer("rate", 1 / (high - low))
+        self.register_buffer("rate", rate)
 
     @classmethod
     def between(
@@ -82,22 +90,19 @@ class PiecewiseLinear(nn.Module):
             nearest = np.minimum(np.append(gaps, gaps[-1]), np.insert(gaps, 0, gaps[0]))
             bins += [(feature, *pair) for pair in zip(values, np.add(values, nearest), strict=True)]
             n_levels += len(nearest)
-        source, low, high = zip(*bins, strict=True) if bins else ((), (), ())
-        return cls(
-            torch.tensor(source, dtype=torch.int64),
-            torch.tensor(low, dtype=torch.float32),
-            torch.tensor(high, dtype=torch.float32),
-            n_levels,
-        )
+        source, *ends = zip(*bins, strict=True) if bins else ((), (), ())
+        low, high = torch.tensor(ends, dtype=torch.float32)
+        return cls(torch.tensor(source, dtype=torch.int64), low, 1 / (high - low), n_levels)
 
     @classmethod
     def blank(cls, n_bins: int, n_levels: int = 0) -> PiecewiseLinear:
         """Make one of that size whose values a state dict will fill in."""
         source = torch.zeros(n_bins, dtype=torch.int64)
-        return cls(source, torch.zeros(n_bins), torch.ones(n_bins), n_levels)
+        low, rate = torch.zeros(2, n_bins, dtype=torch.float32)
+        return cls(source, low, rate, n_levels)
 
     def forward(self, x: Tensor) -> Tensor:
-        passed = (x.index_select(1, self.source) - self.low) * self.rate
+        passed = (x.index_select(1, self.read_index("source")) - self.low) * self.rate
         if self.n_levels:
             steps, levels = passed[:, : self.n_steps], passed[:, self.n_steps :]
             passed = torch.cat([steps, 1 - levels.abs()], 1)
@@ -105,3 +110,63 @@ class PiecewiseLinear(nn.Module):
 
     def extra_repr(self) -> str:
         return f"n_bins={self.n_bins}, n_levels={self.n_levels}"
+
+
+def find_bins(
+    features: np.ndarray, n_bins: int, max_levels: int = 0
+) -> tuple[PiecewiseLinear, np.ndarray]:
+    """The bins of all features with more than two values, and which features have few.
+
+    Features of three to `max_levels` values have levels too.
+
+    Parameters
+    ----------
+    features : (n, d) a sample of the rows; of a wide table nothing is binned.
+    """
+    few = np.zeros(features.shape[1], dtype=bool)
+    edges, levels = [], []
+    if n_bins and features.shape[1] <= MAX_BINNED_FEATURES:
+        for feature, values in enumerate(features.T):
+            found = all_values(values, FEW_VALUES)
+            few[feature] = found is not None
+            if found is None:
+                found = find_edges(values, n_bins)
+            if len(found) > 2:
+                edges.append((feature, found))
+            each = all_values(values, max_levels)
+            if each is not None:
+                levels.append((feature, each))
+    return PiecewiseLinear.between(edges, levels), few
+
+
+def all_values(values: np.ndarray, most: int) -> np.ndarray | None:
+    """The values of a feature if they are three at least, so many at most, and well apart."""
+    if most < 3:
+        return None
+    distinct = np.unique(values)
+    if not 2 < len(distinct) <= most:
+        return None
+    edges = find_edges(distinct, most)
+    return edges if len(edges) == len(distinct) else None
+
+
+def find_edges(values: np.ndarray, n_bins: int) -> np.ndarray:
+    """Edges of at most `n_bins` bins: every value if there are few, else quantiles.
+
+    Examples
+    --------
+    >>> find_edges(np.array([3.0, 1.0, 3.0, 2.0]), 8).tolist()
+    [1.0, 2.0, 3.0]
+    >>> find_edges(np.arange(101.0), 4).tolist()
+    [0.0, 25.0, 50.0, 75.0, 100.0]
+    >>> find_edges(np.array([0.0, 1e-16, 1.0]), 8).tolist()
+    [0.0, 1.0]
+    """
+    distinct = np.unique(values)
+    if len(distinct) > n_bins + 1:
+        distinct = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)))
+    edges = distinct.astype(np.float32)
+    # Edges that differ by rounding alone, such as the sines of two months, would make a step whose
+    # slope drowns all others.
+    least = 1e-5 * (edges[-1] - edges[0])
+    return edges[np.append(True, np.diff(edges) > least)]

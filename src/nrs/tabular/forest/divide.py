@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from nrs._util.launch import FEW, check_count
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.run import Run
@@ -27,16 +28,12 @@ DIVISIONS = ("auto", "rows", "members")
 
 
 def check_division(recipe: Recipe, run: Run) -> None:
-    """Refuse numbers of workers and divisions that do not exist, or that do not apply.
-
-    Raises
-    ------
-    ValueError
-        If `n_workers` or `divide` of an estimator cannot be used.
-    """
+    """Refuse numbers of workers and divisions that do not exist, or that do not apply."""
     n_workers, divide = run.n_workers, run.divide
     if isinstance(n_workers, bool) or not hasattr(n_workers, "__index__") or n_workers < 1:
         raise ValueError(f"n_workers must be an integer of at least 1; got {n_workers!r}")
+    if n_workers > FEW:
+        check_count(n_workers, "n_workers")
     if divide not in DIVISIONS:
         raise ValueError(f"divide must be one of {DIVISIONS}; got {divide!r}")
     if n_workers == 1 and run.group.size == 1:
@@ -68,10 +65,7 @@ def division(recipe: Recipe, divide: str, size: int) -> str:
 def divided(network: ForestNetwork, group: Processes) -> Iterator[ForestNetwork]:
     """Give what this process trains within the block; afterwards `network` is whole again.
 
-    Parameters
-    ----------
-    group : with ``divided="rows"`` all processes train `network`, with ``"parts"`` each some of
-        its members.
+    With ``group.divided="rows"`` that is all of it, with ``"parts"`` some of its members.
     """
     if group.divides_rows:
         network.group = group
@@ -133,7 +127,7 @@ def lanes() -> int:
     """
     generator = torch.Generator().manual_seed(0)
     # One number in a few hundred updates differs.
-    values, *gradients = torch.randn(41, 128, 64, generator=generator)
+    values, *gradients = torch.randn(41, 128, 64, generator=generator, dtype=torch.float32)
 
     def updated(n: int) -> Tensor:
         parameters = [nn.Parameter(row[:n].clone()) for row in values]

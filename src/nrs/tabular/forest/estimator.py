@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nrs.tabular.estimator import TableEstimator
-from nrs.tabular.parameters import (
-    HeadParameters,
-    LayerParameters,
-    WorkerParameters,
-    parameters,
-)
+from nrs.tabular.parameters import HeadParameters, LayerParameters, WorkerParameters, parameters
 
 if TYPE_CHECKING:
     from nrs.tabular.explain import Trees
     from nrs.tabular.export import TableModule
+    from nrs.tabular.predict_file import Source
     from nrs.tabular.types import TableLike, TableModel
 
 
@@ -93,7 +89,7 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
 
     def predict_file(
         self,
-        source: Any,
+        source: Source,
         output: str | os.PathLike[str],
         *,
         probabilities: bool = False,
@@ -121,8 +117,10 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
         """
         from nrs.tabular.predict_file import write_predictions
 
-        options = {"probabilities": probabilities, "interval": interval, "keep": list(keep)}
-        return write_predictions(cast("TableModel", self), source, output, **options)
+        model = cast("TableModel", self)
+        return write_predictions(
+            model, source, output, probabilities=probabilities, interval=interval, keep=list(keep)
+        )
 
     def to_torch(self, *, preprocessing: bool = False) -> TableModule:
         """Copy the model as a plain module, with every normalisation folded.

@@ -54,12 +54,7 @@ class Folds:
     def draw(
         cls, strata: np.ndarray, n_members: int, seed: int, groups: np.ndarray | None = None
     ) -> Folds:
-        """Draw folds for rows in memory, as many as rows, groups and members allow.
-
-        Parameters
-        ----------
-        groups : numbers of the groups from 0, whose rows share a fold; see :func:`draw_folds`.
-        """
+        """Draw folds for rows in memory, as many as rows, groups (from 0) and members allow."""
         n_folds = min(count_folds(len(strata)), n_members)
         if groups is not None:
             n_folds = min(n_folds, int(groups.max()) + 1)
@@ -88,6 +83,10 @@ class Folds:
         return torch.from_numpy(self.own(n_members)[:, None] != np.arange(self.n_folds))
 
 
+# No row is spared: a single network, or rows that come batch by batch.
+NO_FOLDS = Folds(1)
+
+
 def count_folds(n_rows: int) -> int:
     """Number of folds for so many rows; 1 means that none can be spared.
 
@@ -99,11 +98,6 @@ def count_folds(n_rows: int) -> int:
 
 def read_groups(groups: ArrayLike, n_rows: int) -> np.ndarray:
     """The number of each row's group, (n,), from 0 in the order of the groups' names.
-
-    Raises
-    ------
-    ValueError
-        If there is not one group per row, or fewer than two different ones.
 
     Examples
     --------
@@ -137,13 +131,9 @@ def draw_folds(
 ) -> np.ndarray:
     """Give each row the number of its fold.
 
-    Folds are equally large; classes are spread evenly over them. Rows of a group share a fold,
-    and the groups are spread so that the folds are about equally large.
-
-    Parameters
-    ----------
-    strata : (n,) classes (not of a float dtype), or any targets.
-    groups : (n,) labels of groups, optional.
+    Folds are equally large; classes (`strata` that are no floats) are spread evenly over them.
+    Rows of a group share a fold, and the groups are spread so that the folds are about equally
+    large.
 
     Examples
     --------

@@ -1,4 +1,9 @@
-"""From encoded rows to an untrained forest: what each of its members reads."""
+"""From encoded rows to an untrained forest: what each of its members reads, and at which scale.
+
+A subspace is normalised as a whole, so its informative columns compete with the others in it: on
+a small table noise wins too often. Each member therefore weights columns by the share of the
+target's variance that each explains alone, on the rows that the member is trained on.
+"""
 
 from __future__ import annotations
 
@@ -10,53 +15,55 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.forest.bins import PiecewiseLinear
-from nrs.tabular.forest.folds import Folds
+from nrs.tabular.forest.bins import PiecewiseLinear, find_bins, find_edges
 from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.forest.profile import column_gains, find_bins
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.rows.memory import Rows
+from nrs.tabular.rows.memory import Sample
 from nrs.tabular.targets import Target
+from nrs.tabular.task import Task
 
 if TYPE_CHECKING:
     from nrs.tabular.types import Json
 
 # How members may read numbers: as they are, with their bins, or those of few values by levels.
 PLAIN, BINNED, LEVELS = READINGS = ("plain", "binned", "levels")
+# Rows that bins and relevance are read from: more move the edges by less than a tenth of a bin, and
+# change the second digit of relevance.
+MAX_ROWS = 10_000
+# Wider tables are read evenly: with so many columns the largest relevances are chance.
+MAX_COLUMNS = 2_000
+# A column is cut into so many cells at quantiles, whose means say how relevant it is.
+CELLS = 16
 
 
-def grow_forest(
-    rows: Rows,
-    encoder: TableEncoder,
-    target: Target,
-    recipe: Recipe,
-    folds: Folds,
-    seed: int,
-) -> ForestNetwork:
+def grow_forest(task: Task) -> ForestNetwork:
     """Make an untrained forest for a table.
 
     The members are divided among the recipe's views: a plain one reads numbers as they are, a
     binned one their bins too, one of levels reads numbers of few values as categories. A subspace
     takes whole columns, with all features that the encoder made of them.
     """
-    rng = np.random.default_rng(seed)
-    of_levels = any(reading == LEVELS for reading, _ in recipe.views)
-    bins, few = find_bins(rows, recipe.bins, recipe.levels if of_levels else 0)
-    n_features = encoder.n_features_out_
-    sources = bins.source.numpy()
-    parts = _readings(encoder.groups_, bins, few)
+    rows, recipe, folds, columns = task.rows, task.recipe, task.folds, task.encoder.groups_
+    n_features = len(columns)
+    if rows.sparse or len(np.unique(columns)) > MAX_COLUMNS:
+        bins, few = PiecewiseLinear.between([]), np.zeros(n_features, dtype=bool)
+        gains = np.ones((folds.n_folds, n_features), dtype=np.float32)
+    else:
+        sample = rows.sample(MAX_ROWS)
+        of_levels = any(reading == LEVELS for reading, _ in recipe.views)
+        bins, few = find_bins(sample[0], recipe.bins, recipe.levels if of_levels else 0)
+        gains = column_gains(sample, columns, task.target, folds.n_folds, recipe.least_gain)
+    parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
     members = []
     for member in range(recipe.members):
         reading, times = recipe.views[member * len(recipe.views) // recipe.members]
-        columns = max(1, round(recipe.columns * times))
-        members.append(draw_subspaces(parts[reading], recipe.subspaces, columns, rng))
+        size = max(1, round(recipe.columns * times))
+        members.append(draw_subspaces(parts[reading], recipe.subspaces, size, rng))
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
-    gains = column_gains(rows, encoder.groups_, target, folds.n_folds, recipe.least_gain)
     blank = np.ones((folds.n_folds, 1), dtype=np.float32)
-    by_fold = np.concatenate([gains, gains[:, sources], blank], axis=1)
+    by_fold = np.concatenate([gains, gains[:, bins.source.numpy()], blank], axis=1)
     gain = torch.from_numpy(by_fold[folds.own(recipe.members)])
-    return _network(n_features, index, bins, target, recipe, seed, gain)
+    return _network(n_features, index, bins, task.target, recipe, task.run.seed, gain)
 
 
 def _readings(
@@ -64,10 +71,7 @@ def _readings(
 ) -> dict[str, list[np.ndarray]]:
     """For each way to read numbers, the inputs that stand for each column.
 
-    Parameters
-    ----------
-    columns : (d,) the column that each feature was made of.
-    few : (d,) the features whose bins stand for them in the plain reading.
+    Bins stand for the features that are `few` in the plain reading too.
     """
     sources, n_features = bins.source.numpy(), len(columns)
     is_level = np.arange(bins.n_bins) >= bins.n_steps
@@ -139,14 +143,9 @@ def draw_subspaces(
     Parameters
     ----------
     parts : for each column, the inputs that stand for it.
-    n_subspaces : how many to draw.
     n_columns : columns of a subspace; more where the subspaces would not cover all columns.
     most_inputs : a subspace that would read more inputs reads that many of them, drawn at random;
         more only where some would otherwise be read by no subspace.
-
-    Returns
-    -------
-    list of `n_subspaces` arrays of inputs, at least one each.
 
     Examples
     --------
@@ -173,15 +172,10 @@ def draw_subspaces(
 
 
 def _cover(whole: list[np.ndarray], drawn: list[np.ndarray]) -> list[np.ndarray]:
-    """Let subspaces read every input of their columns between them.
+    """Let subspaces, `drawn` of the `whole` of their columns, read every input between them.
 
     Inputs that none reads take the places of those that others read too; what finds no place in
     this way makes subspaces larger.
-
-    Parameters
-    ----------
-    whole : all inputs of the columns of each subspace.
-    drawn : those that it reads.
     """
     times = np.bincount(np.concatenate(drawn), minlength=1 + max(map(np.max, whole)))
     for larger in (False, True):
@@ -215,3 +209,93 @@ def as_index(members: Sequence[Sequence[np.ndarray]], blank: int) -> np.ndarray:
         for g, inputs in enumerate(member):
             index[k, g, : len(inputs)] = inputs
     return index
+
+
+def column_gains(
+    sample: Sample, columns: np.ndarray, target: Target, n_folds: int, least: float
+) -> np.ndarray:
+    """Factor of each feature for members that do not see each fold: (n_folds, d), at most 1.
+
+    The factor is the square root of the column's relevance (:func:`relevance`) relative to the
+    most relevant column's, and at least `least`. What chance alone may explain is added to both,
+    so that columns which tell nothing alone (as in parity) are read evenly. Features of one
+    column share it; `columns` (d,) says which column each feature was made of.
+
+    Examples
+    --------
+    >>> from nrs.tabular.targets import ClassTarget
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(400, 2)).astype(np.float32)
+    >>> y = (x[:, 1] > 0).astype(np.int64)
+    >>> sample = (x, y, np.ones(400), np.arange(400) % 2)
+    >>> gains = column_gains(sample, np.arange(2), ClassTarget(np.arange(2)), 2, 0.1)
+    >>> gains.shape, gains[:, 1].tolist(), bool((gains[:, 0] < 0.4).all())
+    ((2, 2), [1.0, 1.0], True)
+    """
+    names, number = np.unique(columns, return_inverse=True)
+    if least >= 1 or len(names) == 1:
+        return np.ones((n_folds, len(columns)), dtype=np.float32)
+    features, targets, weights, folds = sample
+    truth, weights = target.indicators(targets), weights.astype(np.float64)
+    found = np.zeros((n_folds, len(names)))
+    for place in range(len(names)):
+        own = features[:, number == place]
+        for cells in _cells(own):
+            explained = relevance(cells, truth, weights, folds, n_folds)
+            found[:, place] = np.maximum(found[:, place], explained)
+    found += np.sqrt(2 * CELLS) / len(features)
+    gains = np.sqrt(found / found.max(1, keepdims=True))
+    return np.maximum(gains, least)[:, number].astype(np.float32)
+
+
+def relevance(
+    cells: np.ndarray, truth: np.ndarray, weights: np.ndarray, folds: np.ndarray, n_folds: int
+) -> np.ndarray:
+    """Share of the target's variance that cells of a column explain, without each fold: (n_folds,).
+
+    The adjusted R² of the means of the cells, not below 0; for classes it is that of their
+    indicators taken together, which is Goodman and Kruskal's tau. With one fold all rows count.
+
+    **Shape** cells, weights and folds ``(n,)``, truth ``(n, outputs)``: numbers or indicators.
+
+    Examples
+    --------
+    >>> cells = np.array([0, 0, 1, 1] * 5)
+    >>> relevance(cells, cells[:, None] * 1.0, np.ones(20), np.zeros(20, dtype=int), 1)
+    array([1.])
+    """
+    n_cells = int(cells.max()) + 1
+    place = folds * n_cells + cells
+    size = n_folds * n_cells
+
+    def totals(values: np.ndarray) -> np.ndarray:
+        """Sums by cell without each fold, (n_folds, n_cells)."""
+        by_fold = np.bincount(place, values, size).reshape(n_folds, n_cells)
+        return by_fold.sum(0) - by_fold if n_folds > 1 else by_fold
+
+    count = totals(weights)
+    rows = count.sum(1)
+    used = (count > 0).sum(1)
+    between, overall = np.zeros(n_folds), np.zeros(n_folds)
+    for output in truth.T:
+        sums, squares = totals(weights * output), totals(weights * output**2).sum(1)
+        centre = sums.sum(1) ** 2 / np.maximum(rows, 1e-12)
+        between += (sums**2 / np.where(count > 0, count, 1)).sum(1) - centre
+        overall += squares - centre
+    explained = np.divide(between, overall, out=np.zeros(n_folds), where=overall > 1e-9 * rows)
+    # Cells explain something of anything: of noise as much as their number over that of the rows.
+    by_chance = (rows - 1) / np.maximum(rows - used, 1)
+    return np.clip(1 - (1 - explained) * by_chance, 0, 1)
+
+
+def _cells(features: np.ndarray) -> list[np.ndarray]:
+    """The cells that rows fall into: the level of a category, or quantiles of each feature."""
+    if features.shape[1] > 1 and np.isin(features, (0, 1)).all():
+        return [np.where(features.any(1), features.argmax(1) + 1, 0)]
+    cut = []
+    for values in features.T:
+        edges = find_edges(values, CELLS)
+        # Few values are cells of their own.
+        inner = edges[1:-1] if len(edges) > CELLS else (edges[1:] + edges[:-1]) / 2
+        cut.append(np.searchsorted(inner, values, side="right"))
+    return cut

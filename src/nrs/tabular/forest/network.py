@@ -20,14 +20,18 @@ from torch import Tensor, nn
 from nrs.core.choose import DENSE_RATIO_FOREST
 from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
+from nrs.core.permutations import IndexModule
 from nrs.core.subspace_map import dense_weight, subspace_map
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import Combine, Target, mean_probabilities
 from nrs.training.processes import ALONE, Processes
 
+# Narrower products take kernels in which a row's numbers depend on how many rows there are.
+MIN_WIDTH = 16
 
-class ForestNetwork(nn.Module):
+
+class ForestNetwork(IndexModule):
     """Members side by side, each with subspaces, hidden layers and outputs of its own.
 
     **Shape** input ``(B, d)``; :meth:`members` gives ``(K, out_features, B)``, and ``forward`` the
@@ -41,7 +45,7 @@ class ForestNetwork(nn.Module):
     bins : the piecewise-linear encoding of some of the features.
     hidden : widths of the fully connected layers of a member.
     gain : (K, d + bins + 1), the scale at which each member reads each input; 1 by default. See
-        :mod:`nrs.tabular.forest.profile`.
+        :mod:`nrs.tabular.forest.grow`.
     dropout : probability of dropping a unit after each ReLU in training.
     combine : joint outputs of members, as a target defines them; see
         :func:`nrs.tabular.targets.mean_values`.
@@ -60,6 +64,7 @@ class ForestNetwork(nn.Module):
     shares: Tensor
     temperature: Tensor
     training_forward = "members"
+    takes_loaded = True
     # The processes that share the rows of a batch, while they train.
     group: Processes = ALONE
     # Of a part of a forest: the number of its first member.
@@ -84,35 +89,38 @@ class ForestNetwork(nn.Module):
         # Of the whole forest, should this be a part of one.
         self.all_members = members
         self.bins = bins
-        self.register_buffer("index", index)
+        self.put_index("index", index)
         # How much each member counts, 1 on average: set from out-of-bag predictions, as is what
         # divides the joint outputs.
-        self.register_buffer("shares", torch.ones(members))
-        self.register_buffer("temperature", torch.ones(()))
+        self.register_buffer("shares", torch.ones(members, dtype=torch.float32))
+        self.register_buffer("temperature", torch.ones((), dtype=torch.float32))
         generator = torch.Generator().manual_seed(seed)
 
         def uniform(*shape: int, fan_in: int | Tensor) -> nn.Parameter:
+            if index.is_meta:
+                return nn.Parameter(torch.empty(shape, dtype=torch.float32))
             # torch's own initialisation of a Linear.
             bound = 1 / torch.as_tensor(fan_in, dtype=torch.float32).sqrt()
-            return nn.Parameter((torch.rand(shape, generator=generator) * 2 - 1) * bound)
+            drawn = torch.rand(shape, generator=generator, dtype=torch.float32)
+            return nn.Parameter((drawn * 2 - 1) * bound)
 
         self.n_inputs = in_features + bins.n_bins + 1
         if gain is None:
-            gain = torch.ones(members, self.n_inputs)
+            gain = torch.ones(members, self.n_inputs, dtype=torch.float32)
         # By subspace, as the weights are.
         self.register_buffer("gain", gain.gather(1, index.flatten(1)).view(index.shape))
         blank = self.n_inputs - 1
         read = (index != blank).sum(2).clamp(min=1).view(members, subspaces, 1, 1)
         self.weight = uniform(members, subspaces, 1, size, fan_in=read)
-        self.norm = nn.BatchNorm1d(members * subspaces)
+        self.norm = nn.BatchNorm1d(members * subspaces, dtype=torch.float32)
         self.hidden, self.hidden_norms = nn.ParameterList(), nn.ModuleList()
         width = subspaces
         for units in hidden:
             self.hidden.append(uniform(members, units, width, fan_in=width))
-            self.hidden_norms.append(nn.BatchNorm1d(members * units))
+            self.hidden_norms.append(nn.BatchNorm1d(members * units, dtype=torch.float32))
             width = units
         self.out_weight = uniform(members, out_features, width, fan_in=width)
-        self.out_bias = nn.Parameter(torch.zeros(members, out_features, 1))
+        self.out_bias = nn.Parameter(torch.zeros(members, out_features, 1, dtype=torch.float32))
         self.drop = PooledDropout(dropout)
 
     def members(self, x: Tensor) -> Tensor:
@@ -122,7 +130,7 @@ class ForestNetwork(nn.Module):
     def members_from(self, inputs: Tensor) -> Tensor:
         """:meth:`members` from what :meth:`inputs` made of a row."""
         batch = inputs.shape[0]
-        mapped = subspace_map(inputs, self.index, self.scaled_weight())
+        mapped = subspace_map(inputs, self.read_index(), self.scaled_weight())
         h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
         for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
             h = torch.bmm(weight, self._by_member(h))[..., :batch]
@@ -184,7 +192,7 @@ class ForestNetwork(nn.Module):
         kept = ForestNetwork(
             self.n_inputs - self.bins.n_bins - 1,
             self.out_weight.shape[1],
-            self.index[members],
+            self.read_index()[members],
             self.bins,
             hidden=[len(weight[0]) for weight in self.hidden],
             dropout=self.drop.p,
@@ -201,12 +209,17 @@ class ForestNetwork(nn.Module):
         kept.load_state_dict(state)
         return kept.train(self.training)
 
+    def check_index(self, name: str, index: Tensor) -> None:
+        """Refuse an index of inputs that do not exist."""
+        if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < self.n_inputs:
+            raise ValueError(f"the forest has {self.n_inputs} inputs, and its index reads others")
+
     def fold(self) -> FoldedForest:
         """Copy for inference, with every normalisation folded into the product before it."""
         return FoldedForest(self)
 
 
-class FoldedForest(nn.Module):
+class FoldedForest(IndexModule):
     """A forest for inference: three products a member, no normalisation.
 
     Made by :meth:`ForestNetwork.fold`. Gives the numbers of the forest in eval mode.
@@ -222,6 +235,7 @@ class FoldedForest(nn.Module):
     shares: Tensor
     temperature: Tensor
     first_member = 0
+    takes_loaded = True
 
     def __init__(self, forest: ForestNetwork) -> None:
         super().__init__()
@@ -232,25 +246,31 @@ class FoldedForest(nn.Module):
         with torch.no_grad():
             self.n_inputs = n_inputs = forest.n_inputs
             scale, shift = affine(forest.norm)
-            self.wide = n_inputs > DENSE_RATIO_FOREST * forest.index.shape[2]
+            index = forest.read_index()
+            self.wide = n_inputs > DENSE_RATIO_FOREST * index.shape[2]
             self.register_buffer("shift", shift)
             if self.wide:
                 members, subspaces, _, _ = forest.weight.shape
                 weight = forest.scaled_weight() * scale.view(members, subspaces, 1, 1)
-                self.register_buffer("index", forest.index.clone())
+                self.put_index("index", index.clone())
                 self.register_buffer("weight", weight)
             else:
-                matrix = dense_weight(forest.index, forest.scaled_weight(), n_inputs).flatten(0, 1)
+                matrix = dense_weight(index, forest.scaled_weight(), n_inputs).flatten(0, 1)
                 self.register_buffer("weight", matrix * scale)
             self.n_hidden = len(forest.hidden)
+            # Zeros fill up narrow layers.
+            spare = 0
             for number, (weight, norm) in enumerate(
                 zip(forest.hidden, forest.hidden_norms, strict=True)
             ):
                 scale, shift = affine(norm)  # type: ignore[arg-type]
                 members, units, _ = weight.shape
-                self.register_buffer(f"weight{number}", weight * scale.view(members, units, 1))
-                self.register_buffer(f"shift{number}", shift.view(members, units, 1))
-            self.register_buffer("out_weight", forest.out_weight.clone())
+                scaled, missing = weight * scale.view(members, units, 1), max(0, MIN_WIDTH - units)
+                self.register_buffer(f"weight{number}", F.pad(scaled, (0, spare, 0, missing)))
+                shift = F.pad(shift.view(members, units, 1), (0, 0, 0, missing))
+                self.register_buffer(f"shift{number}", shift)
+                spare = missing
+            self.register_buffer("out_weight", F.pad(forest.out_weight, (0, spare)).clone())
             self.register_buffer("out_bias", forest.out_bias.clone())
 
     def members(self, x: Tensor) -> Tensor:
@@ -258,7 +278,7 @@ class FoldedForest(nn.Module):
         batch = x.shape[0]
         inputs = ForestNetwork.inputs(self, x)  # type: ignore[arg-type]
         if self.wide:
-            mapped = subspace_map(inputs, self.index, self.weight)
+            mapped = subspace_map(inputs, self.read_index(), self.weight)
             h = mapped.permute(1, 2, 0).reshape(-1, batch).add(self.shift)
         else:
             h = torch.addmm(self.shift, self.weight, inputs.t())
@@ -286,15 +306,24 @@ def affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     return scale.unsqueeze(1), (norm.bias - norm.running_mean * scale).unsqueeze(1)
 
 
+def members_spread(outputs: Tensor, shares: Tensor) -> Tensor:
+    """How far members disagree: the deviation of (K, B, C) outputs from their mean, (B, C).
+
+    Examples
+    --------
+    >>> members_spread(torch.tensor([[[0.0]], [[2.0]]]), torch.ones(2))
+    tensor([[1.]])
+    """
+    weights = (shares / shares.sum()).view(-1, 1, 1)
+    mean = (outputs * weights).sum(0)
+    return ((outputs - mean).square() * weights).sum(0).sqrt()
+
+
 def forest_loss(network: ForestNetwork, batch: Any, target: Target, sees: Tensor) -> Tensor:
     """Mean over the members of each one's loss on the rows that it may see.
 
-    Where processes share the rows, the mean of their losses is the loss of all rows.
-
-    Parameters
-    ----------
-    batch : features, targets, weights or None, and the fold of each row.
-    sees : (members of the whole forest, folds), see :meth:`.folds.Folds.sees`.
+    Where processes share the rows, the mean of their losses is the loss of all rows. A batch is
+    features, targets, weights or None, and folds; `sees` is that of the whole forest.
     """
     x, y, weights, folds = batch
     losses = target.losses(network.members(x), y)
@@ -311,18 +340,11 @@ def forest_loss(network: ForestNetwork, batch: Any, target: Target, sees: Tensor
 
 
 def out_of_bag(
-    network: Any,
-    rows: Rows,
-    sees: Tensor,
-    n_views: int = 1,
-    group: Processes = ALONE,
+    network: Any, rows: Rows, sees: Tensor, n_views: int = 1, group: Processes = ALONE
 ) -> Tensor:
     """Outputs of the members that did not see each row, joint within views: (V, C, n_rows).
 
-    Parameters
-    ----------
-    sees : (K, folds) bool, see :meth:`nrs.tabular.forest.folds.Folds.sees`.
-    group : processes that share the rows; each scores some of them.
+    Processes that share the rows score some of them each.
     """
     assert rows.folds is not None
     unseen_folds, shared = (~sees).to(rows.device), group.divides_rows
@@ -336,7 +358,7 @@ def out_of_bag(
     joint = [torch.stack(found[at : at + n_views]) for at in range(0, len(found), n_views)]
     if not shared:
         return torch.cat(joint, 2)
-    none = torch.empty(n_views, network.out_bias.shape[1], 0, device=rows.device)
+    none = network.out_bias.new_empty(n_views, network.out_bias.shape[1], 0)
     return _gathered([none, *joint], [len(part) for part in rows.parts()], group)
 
 

@@ -12,24 +12,23 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
 from nrs.tabular.forest.folds import Folds
-from nrs.tabular.forest.grow import LEVELS, READINGS, grow_forest
+from nrs.tabular.forest.grow import LEVELS, MAX_ROWS, READINGS, grow_forest
 from nrs.tabular.forest.network import forest_loss, out_of_bag
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.rows.memory import ForestBatches, Rows
-from nrs.tabular.targets import Target, beyond_chance
+from nrs.tabular.rows.memory import Rows, ShuffledBatches
+from nrs.tabular.targets import beyond_chance
+from nrs.tabular.task import Task
 from nrs.training import DivergenceError, TrainSettings, train
 
-if TYPE_CHECKING:
-    from nrs.tabular.run import Run
-
-# More rows are not needed to tell.
-MAX_ROWS = 10_000
+# Fewer rows cannot tell numbers from codes, nor is there time for it in fewer seconds. Cutting the
+# pilot short instead would let a run that is started again come to another choice.
+MIN_ROWS, MIN_SECONDS = 2_000, 60.0
 # The small forest: members of each reading, width, steps and their rows. What codes tell is learned
 # late, so it hurries, without dropout.
 MEMBERS, WIDTH, STEPS, BATCH_SIZE, LR = 4, 64, 400, 128, 1e-2
@@ -37,17 +36,40 @@ MEMBERS, WIDTH, STEPS, BATCH_SIZE, LR = 4, 64, 400, 128, 1e-2
 MIN_GAIN = 0.02
 
 
-def levels_are_better(
-    rows: Rows, encoder: TableEncoder, target: Target, recipe: Recipe, folds: Folds, run: Run
-) -> bool:
-    """Decide by out-of-bag rows whether numbers of few values should be read as categories.
+def choose_views(task: Task) -> Recipe:
+    """The task's recipe, with views by levels where these are better.
 
-    Parameters
-    ----------
-    rows : the training rows; some of them are used, if they are many.
+    All views then: members that read codes as numbers too learn several times as slowly.
     """
-    rows = copy.copy(rows.some(MAX_ROWS))
-    folds = Folds(min(MEMBERS, folds.n_folds), folds.seed)
+    recipe, run = task.recipe, task.run
+    # Processes whose numbers round differently must not grow different forests.
+    by_levels = run.group.of_writer(
+        run.group.is_writer
+        and may_be_levels(task.rows, recipe, task.folds.n_folds, run.time_limit)
+        and levels_are_better(task)
+    )
+    if not by_levels:
+        return recipe
+    return replace(recipe, views=tuple((LEVELS, times) for _, times in recipe.views))
+
+
+def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:
+    """Whether there is a choice: columns of few values, rows enough to tell, and time for it."""
+    if time_limit is not None and time_limit < MIN_SECONDS:
+        return False
+    if len(rows.index) < MIN_ROWS or n_folds == 1 or recipe.bins == 0 or rows.sparse:
+        return False
+    if recipe.levels == 0 or rows.features.shape[1] > MAX_BINNED_FEATURES:
+        return False
+    features = rows.sample(MAX_ROWS)[0]
+    return any(all_values(values, recipe.levels) is not None for values in features.T)
+
+
+def levels_are_better(task: Task) -> bool:
+    """Decide by out-of-bag rows whether numbers of few values should be read as categories."""
+    recipe, target, seed = task.recipe, task.target, task.run.seed
+    rows = copy.copy(task.rows.some(MAX_ROWS))
+    folds = Folds(min(MEMBERS, task.folds.n_folds), task.folds.seed)
     assert rows.folds is not None
     rows.folds = rows.folds.remainder(folds.n_folds)
     small = replace(
@@ -58,8 +80,8 @@ def levels_are_better(
         dropout=0.0,
         views=tuple((reading, 1.0) for reading in READINGS),
     )
-    network = grow_forest(rows, encoder, target, small, folds, run.seed).to(rows.device)
-    batches = ForestBatches(rows, min(recipe.batch_size, BATCH_SIZE))
+    network = grow_forest(replace(task, rows=rows, recipe=small, folds=folds)).to(rows.device)
+    batches = ShuffledBatches(rows, min(recipe.batch_size, BATCH_SIZE))
     settings = TrainSettings(
         epochs=math.ceil(STEPS / len(batches)), lr=LR, optimizer=recipe.optimizer,
         weight_decay=recipe.weight_decay, schedule=recipe.schedule, warmup=recipe.warmup,
@@ -69,24 +91,19 @@ def levels_are_better(
     def step(network: Any, batch: Any) -> torch.Tensor:
         return forest_loss(network, batch, target, sees)
 
-    generator = torch.Generator().manual_seed(run.seed)
+    generator = torch.Generator().manual_seed(seed)
     try:
-        train(network, batches, step, settings, generator=generator, steps_per_epoch=len(batches))
+        train(
+            network, batches, step, settings,
+            generator=generator, steps_per_epoch=len(batches), global_draws=False,
+        )  # fmt: skip
     except DivergenceError:
         # The forest itself learns more carefully, and says what is wrong if it cannot.
         return False
-    truth, weights = rows.truth()
+    truth, weights, _ = rows.truth()
     losses = target.losses(out_of_bag(network, rows, sees, len(READINGS)).cpu(), truth)
     if weights is not None:
         losses = losses * weights
     *of_numbers, of_levels = losses.double()
     gains = [loss - of_levels for loss in of_numbers]
     return all(gained.mean() > MIN_GAIN and beyond_chance(gained) for gained in gains)
-
-
-def reading_levels(recipe: Recipe) -> Recipe:
-    """The recipe with views that read numbers of few values as categories.
-
-    All of them: members that read codes as numbers too learn several times as slowly.
-    """
-    return replace(recipe, views=tuple((LEVELS, times) for _, times in recipe.views))

@@ -20,22 +20,16 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
 
 from nrs._util.atomic import atomic_write
 from nrs._util.launch import end, end_with_parent, launch
-from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.forest.folds import Folds
-from nrs.tabular.forest.worker_task import read_task, write_task
 from nrs.tabular.model import ForestModel
-from nrs.tabular.recipe import Recipe
-from nrs.tabular.rows.memory import Rows
-from nrs.tabular.run import Run, threads
-from nrs.tabular.targets import Target
+from nrs.tabular.run import threads
+from nrs.tabular.task import Task
 from nrs.training.checkpoint import CheckpointError
 from nrs.training.loop import DivergenceError
-from nrs.training.processes import Processes, joined
+from nrs.training.processes import Processes, check_no_group, joined, own_group
 
 # Errors that keep their type on the way from a worker.
 _KNOWN: dict[str, type[Exception]] = {
@@ -51,35 +45,30 @@ class WorkerError(RuntimeError):
 
 
 @contextlib.contextmanager
-def workers(
-    rows: Rows,
-    held_out: Rows | None,
-    encoder: TableEncoder,
-    target: Target,
-    recipe: Recipe,
-    folds: Folds | None,
-    run: Run,
-) -> Iterator[Run]:
+def workers(task: Task) -> Iterator[Task]:
     """Start ``run.n_workers - 1`` processes that train a forest together with this one.
 
-    Yields the run with the group of processes that share it.
+    Yields the task with the group of processes that share it.
 
     Raises
     ------
     WorkerError
         If one of them fails, with what it said; a ValueError or DivergenceError as such.
+    ValueError
+        If the caller has initialised a process group.
     """
+    check_no_group()
     with tempfile.TemporaryDirectory(prefix="nrs-workers-") as name:
-        folder = Path(name)
-        write_task(folder, rows, held_out, encoder, target, recipe, folds, run)
+        folder, size = Path(name), task.run.n_workers
+        task.write(folder)
         started = [
-            launch(_START, folder, rank, run.n_workers, stderr=folder / f"stderr-{rank}")
-            for rank in range(1, run.n_workers)
+            launch(_START, folder, rank, size, stderr=folder / f"stderr-{rank}")
+            for rank in range(1, size)
         ]
         try:
             _wait_until_ready(folder, started)
-            with _group(folder, 0, run.n_workers, rows.device) as group:
-                yield replace(run, group=group)
+            with _shared(task, folder, 0, size) as shared:
+                yield shared
         except Exception as error:
             told = _told(folder, started)
             if told is not None:
@@ -95,11 +84,10 @@ def main() -> None:
     folder, rank, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     end_with_parent()
     try:
-        rows, held_out, encoder, target, recipe, folds, run = read_task(folder)
+        task = Task.read(folder)
         (folder / f"ready-{rank}").touch()
-        with _group(folder, rank, size, rows.device) as group, threads(run.n_jobs):
-            run = replace(run, group=group)
-            ForestModel.fit(rows, held_out, encoder, target, recipe, folds, run)
+        with _shared(task, folder, rank, size) as shared, threads(task.run.n_jobs):
+            ForestModel.fit(shared)
     except Exception as error:
         with atomic_write(folder / f"error-{rank}.json") as file:
             kind = type(error).__name__
@@ -128,7 +116,7 @@ def _told(folder: Path, started: list[subprocess.Popen[bytes]]) -> Exception | N
             # One that lost its peer only tells of another's failure.
             if kind is not None:
                 return kind(error["message"])
-            if not _lost_a_peer(error["message"]):
+            if not any(sign in error["message"] for sign in ("gloo", "Connection")):
                 return WorkerError(f"worker {rank}: {error['kind']}: {error['message']}")
         elif process.poll() not in (None, 0):
             last = (folder / f"stderr-{rank}").read_text(errors="replace").strip()[-2000:]
@@ -142,26 +130,22 @@ def _told(folder: Path, started: list[subprocess.Popen[bytes]]) -> Exception | N
     return None
 
 
-def _lost_a_peer(message: str) -> bool:
-    return "gloo" in message or "Connection" in message
-
-
 @contextlib.contextmanager
-def _group(folder: Path, rank: int, size: int, device: torch.device) -> Iterator[Processes]:
+def _shared(task: Task, folder: Path, rank: int, size: int) -> Iterator[Task]:
+    """The task with the group of processes that meet in a folder."""
+    device = task.rows.device
     backend = "nccl" if device.type == "cuda" else "gloo"
-    with _loopback():
-        dist.init_process_group(
-            backend,
-            store=dist.FileStore(str(folder / "store"), size),
-            rank=rank,
-            world_size=size,
-            timeout=timedelta(hours=24),
-        )
-    try:
+    with own_group():
+        with _loopback():
+            dist.init_process_group(
+                backend,
+                store=dist.FileStore(str(folder / "store"), size),
+                rank=rank,
+                world_size=size,
+                timeout=timedelta(hours=24),
+            )
         with joined(Processes(rank, size, device)) as group:
-            yield group
-    finally:
-        dist.destroy_process_group()
+            yield replace(task, run=replace(task.run, group=group))
 
 
 @contextlib.contextmanager

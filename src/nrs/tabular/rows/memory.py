@@ -14,7 +14,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from torch import Tensor
 
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.forest.folds import Folds, read_groups
+from nrs.tabular.forest.folds import NO_FOLDS, Folds, read_groups
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget, Target
 from nrs.training.processes import ALONE, Processes
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from nrs.tabular.types import ArrayLike, Categorical
 
 Batch = tuple[Tensor, Tensor, Tensor | None]
+# Features, targets, weights and folds of some rows.
+Sample = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 # Cells of one forward pass without gradients: activations of this size stay in cache.
 FORWARD_CELLS = 1 << 21
@@ -44,11 +46,6 @@ def spread_rows(n: int, k: int) -> Tensor:
 
     In whole numbers: float32 knows every row only up to 2²⁴ of them, and may round the last one
     past the end.
-
-    Parameters
-    ----------
-    n : rows to choose from.
-    k : how many; each number comes once if there are as many rows.
 
     Examples
     --------
@@ -125,22 +122,20 @@ class Rows:
             return self
         return self.subset(self.index[spread_rows(len(self), most)])
 
-    def sample(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def sample(self, most: int) -> Sample:
         """Features, targets, weights and folds of at most so many dense rows, spread evenly."""
         chosen = self.index[spread_rows(len(self), min(most, len(self)))]
-        weights = torch.ones(len(chosen)) if self.weights is None else self.weights[chosen]
+        equal = torch.ones(len(chosen), dtype=torch.float32)
+        weights = equal if self.weights is None else self.weights[chosen]
         folds = torch.zeros_like(chosen) if self.folds is None else self.folds[chosen]
         parts = (self.features[chosen], self.targets[chosen], weights, folds)
         return tuple(part.numpy() for part in parts)  # type: ignore[return-value]
 
-    def truth(self) -> tuple[Tensor, Tensor | None]:
-        """Targets and weights of all rows, in their order."""
+    def truth(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Targets, weights in training and weights in scores of all rows, in their order."""
         weights = None if self.weights is None else self.weights[self.index]
-        return self.targets[self.index], weights
-
-    def counted(self) -> Tensor | None:
-        """How much each row counts in scores, in their order; None for equally."""
-        return None if self.score_weights is None else self.score_weights[self.index]
+        counted = None if self.score_weights is None else self.score_weights[self.index]
+        return self.targets[self.index], weights, counted
 
     def take(self, rows: Tensor) -> Batch:
         """Features, targets and weights of the rows with these numbers in the whole table."""
@@ -184,75 +179,49 @@ class Rows:
 
     def batches(self, batch_size: int, passes: int, group: Processes) -> ShuffledBatches:
         """The source of batches for training a forest."""
-        return ForestBatches(self, batch_size, passes, group)
+        return ShuffledBatches(self, batch_size, passes, group)
 
 
 class ShuffledBatches:
-    """All rows in a fresh order per epoch: the source of batches of the training loop.
+    """All rows in a fresh order per pass: the source of batches of the training loop.
 
-    A trailing batch of a single row, which has no batch statistics, joins the one before it.
+    Rows that have folds come with them. A forest takes several passes per epoch: out-of-bag rows
+    are scored after every one, and a pass over a small table is too short for it. Processes that
+    share rows draw the same batches and each takes its share of them. A trailing batch of a single
+    row, which has no batch statistics, joins the one before it.
 
     Examples
     --------
     >>> rows = Rows(np.zeros((9, 2), np.float32), np.zeros(9))
-    >>> batches = ShuffledBatches(rows, 4)
+    >>> batches = ShuffledBatches(rows, 4, passes=2)
     >>> [len(x) for x, _, _ in batches(0, torch.Generator().manual_seed(0))]
-    [4, 5]
-    """
-
-    def __init__(self, rows: Rows, batch_size: int) -> None:
-        self.rows = rows
-        self.batch_size = min(batch_size, len(rows))
-
-    def __len__(self) -> int:
-        """Number of batches per epoch."""
-        whole, rest = divmod(len(self.rows), self.batch_size)
-        return max(1, whole + (rest > 1))
-
-    def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
-        for rows in self.orders(generator):
-            yield self.rows.take(rows)
-
-    def orders(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """Row numbers of the batches of one pass."""
-        order = self.rows.index[torch.randperm(len(self.rows), generator=generator)]
-        last = ShuffledBatches.__len__(self) - 1
-        for number in range(last + 1):
-            start = number * self.batch_size
-            stop = len(order) if number == last else start + self.batch_size
-            yield order[start:stop]
-
-
-class ForestBatches(ShuffledBatches):
-    """Batches with the fold of every row; a round is several passes over all rows.
-
-    Out-of-bag rows are scored after every round: passes over a small table are too short for it.
-    Processes that share rows draw the same batches and each takes its share of them.
-
-    Examples
-    --------
-    >>> rows = Rows(np.zeros((4, 2), np.float32), np.zeros(4), folds=np.array([0, 1, 0, 1]))
-    >>> batches = ForestBatches(rows, 4, passes=3)
-    >>> len(batches), len(list(batches(0, torch.Generator())))
-    (3, 3)
+    [4, 5, 4, 5]
     """
 
     def __init__(
         self, rows: Rows, batch_size: int, passes: int = 1, group: Processes = ALONE
     ) -> None:
-        super().__init__(rows, batch_size)
-        self.passes, self.group = passes, group
+        self.rows, self.passes, self.group = rows, passes, group
+        self.batch_size = min(batch_size, len(rows))
+        whole, rest = divmod(len(rows), self.batch_size)
+        self.in_a_pass = max(1, whole + (rest > 1))
 
     def __len__(self) -> int:
-        return self.passes * super().__len__()
+        """Number of batches per epoch."""
+        return self.passes * self.in_a_pass
 
     def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
-        folds = self.rows.folds
-        assert folds is not None
+        rows, last = self.rows, self.in_a_pass - 1
         for _ in range(self.passes):
-            for batch in self.orders(generator):
-                rows = self.group.share(batch) if self.group.size > 1 else batch
-                yield (*self.rows.take(rows), folds[rows].to(self.rows.device))
+            order = rows.index[torch.randperm(len(rows), generator=generator)]
+            for number in range(self.in_a_pass):
+                start = number * self.batch_size
+                stop = len(order) if number == last else start + self.batch_size
+                own = order[start:stop]
+                if self.group.divides_rows:
+                    own = self.group.share(own)
+                batch = rows.take(own)
+                yield batch if rows.folds is None else (*batch, rows.folds[own].to(rows.device))
 
 
 class MemorySource:
@@ -284,17 +253,14 @@ class MemorySource:
         self.classes = classes
         self.n_rows, self.n_columns, self.names = table.n_rows, table.n_columns, table.names
         self.groups = groups
+        # All that will ever come, where they are more than these labels.
+        self.known_classes: np.ndarray | None = None
         # Set by split: None for all rows, and for no held-out ones.
         self.training: np.ndarray | None = None
         self.held_out: np.ndarray | None = None
 
-    def split(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds | None:
-        """Draw the folds of a forest, or hold out rows for a single network.
-
-        Parameters
-        ----------
-        spare : bool
-            Whether a single network needs held-out rows of its own.
+    def split(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds:
+        """Draw the folds of a forest, or hold out rows for a single network that must `spare` some.
 
         Raises
         ------
@@ -309,7 +275,7 @@ class MemorySource:
                 )
             if spare and recipe.validation_fraction > 0:
                 self._hold_out(recipe.validation_fraction, seed)
-            return None
+            return NO_FOLDS
         groups = None if self.groups is None else read_groups(self.groups, self.n_rows)
         return Folds.draw(self.strata(), recipe.members, seed, groups)
 
@@ -344,7 +310,9 @@ class MemorySource:
         """The target of all labels: a class that only held-out rows have still is a class."""
         if self.labels.ndim == 2:
             return MultilabelTarget(self.labels.shape[1])
-        return ClassTarget(np.unique(self.labels))
+        return ClassTarget(
+            np.unique(self.labels if self.known_classes is None else self.known_classes)
+        )
 
     def regression(self) -> RegressionTarget:
         """The scale of the target in training rows that have a weight."""
@@ -355,13 +323,12 @@ class MemorySource:
         return RegressionTarget.of(labels)
 
     def rows(
-        self, encoder: TableEncoder, target: Target, folds: Folds | None, device: torch.device
+        self, encoder: TableEncoder, target: Target, folds: Folds, device: torch.device
     ) -> tuple[Rows, Rows | None]:
         """Encoded training rows, and held-out ones if there are any."""
         features, targets = encoder.transform(self.table), target.encode(self.labels)
-        drawn = None if folds is None else folds.drawn
         rows = Rows(
-            features, targets, self.weights, self.training, device, drawn, self.score_weights
+            features, targets, self.weights, self.training, device, folds.drawn, self.score_weights
         )
         if self.held_out is None:
             return rows, None

@@ -66,15 +66,7 @@ def hashed_texts(texts: Sequence[str]) -> np.ndarray:
 
 
 class RowSample:
-    """A uniform sample of the rows of a table, of bounded size: those of the least hash.
-
-    Attributes
-    ----------
-    size : int
-        Most rows kept.
-    places : ndarray (m,) of int64
-        Where they are, ascending; see :func:`row_places`.
-    rows : pyarrow.Table or None
+    """A uniform sample of at most `size` rows of a table: those of the least hash.
 
     Examples
     --------
@@ -106,22 +98,15 @@ class RowSample:
         if len(self.kept_places) > 2 * self.size:
             self._thin()
 
-    def merge(self, other: RowSample) -> RowSample:
-        """The sample of the rows of both tables, as if one had been offered all of them."""
-        merged = RowSample(self.size)
-        for one in (self, other):
-            if one.kept is not None:
-                merged.join(one.kept, one.kept_places)
-        merged._thin()
-        return merged
-
     @property
     def places(self) -> np.ndarray:
+        """Where the rows are, ascending, (m,); see :func:`row_places`."""
         self._thin()
         return self.kept_places
 
     @property
     def rows(self) -> Any:
+        """The rows as a pyarrow table, or None."""
         self._thin()
         return self.kept
 

@@ -41,26 +41,12 @@ class StreamedBatches:
 
     Parameters
     ----------
-    table : Table
-    encode : callable (record batch, places of its rows) -> tensors
-        Features first; all with a row a row.
-    n_rows, width : int
-        Rows of all processes with a target, and features of an encoded row.
-    batch_size : int
-        Rows of a step, of all processes together.
-    passes : int
-        Passes of a call.
-    shard : (rank, size)
-        Which of how many processes this is.
-    device : torch.device
-        Where batches go; to a GPU by pinned memory, while it computes.
-    buffer_rows : int
-        Rows that are shuffled among each other; fewer where they are wide.
-
-    Attributes
-    ----------
-    waited, seconds : float
-        How long the user of the batches waited for them, of how long altogether.
+    encode : (record batch, places of its rows) -> tensors with one row per row, features first.
+    n_rows, width : rows with a target of all processes, features of an encoded row.
+    batch_size : rows per step, of all processes together.
+    passes : passes over the table per epoch.
+    shard : (rank, size), which of how many processes this is.
+    buffer_rows : rows that are shuffled among each other; fewer where they are wide.
 
     Raises
     ------
@@ -89,19 +75,18 @@ class StreamedBatches:
             )
         self.table, self.encode, self.n_rows, self.width = table, encode, n_rows, width
         self.batch_size = max(1, min(batch_size, n_rows) // self.size)
+        whole, rest = divmod(n_rows, self.batch_size * self.size)
+        # As in memory: a last batch of one row, which has no batch statistics, joins another.
+        self.in_a_pass = max(1, whole + (rest > 1 and self.size == 1))
         self.passes, self.buffer_rows = passes, buffer_rows
         self._held: Block | None = None
         self.device = torch.device(device)
+        # How long the user of the batches waited for them, of how long altogether.
         self.waited = self.seconds = 0.0
 
     def __len__(self) -> int:
-        """Number of batches of a call."""
-        return self.passes * self._in_a_pass()
-
-    def _in_a_pass(self) -> int:
-        whole, rest = divmod(self.n_rows, self.batch_size * self.size)
-        # As in memory: a last batch of one row, which has no batch statistics, joins another.
-        return max(1, whole + (rest > 1 and self.size == 1))
+        """Number of batches per epoch."""
+        return self.passes * self.in_a_pass
 
     @property
     def wait_share(self) -> float:
@@ -128,8 +113,9 @@ class StreamedBatches:
         held: list[Block] = []
         n_held = 0
         for number in range(len(self)):
-            last = (number + 1) % self._in_a_pass() == 0
-            size = self._batch_rows(last=last)
+            size = self.batch_size
+            if self.size == 1 and (number + 1) % self.in_a_pass == 0:
+                size = self.n_rows - (self.in_a_pass - 1) * self.batch_size
             while n_held < size:
                 block = next(blocks)
                 held.append(block)
@@ -138,22 +124,16 @@ class StreamedBatches:
             yield tuple(part[:size] for part in joined)
             held, n_held = [tuple(part[size:] for part in joined)], n_held - size
 
-    def _batch_rows(self, *, last: bool) -> int:
-        """Rows of a batch, which may be the last of its pass."""
-        if not last or self.size > 1:
-            return self.batch_size
-        return self.n_rows - (self._in_a_pass() - 1) * self.batch_size
-
     def _blocks(self, seed: int) -> Iterator[Block]:
         """Shuffled rows of all passes, as many as the batches need."""
         for number in range(self.passes):
-            left = self.n_rows
-            if self.size > 1:
-                left = self._in_a_pass() * self.batch_size
+            left = self.n_rows if self.size == 1 else self.in_a_pass * self.batch_size
             for block in self._shuffled(np.random.SeedSequence([seed, number])):
                 kept = tuple(part[:left] for part in block)
                 left -= len(kept[0])
-                yield _pinned(kept) if self.device.type == "cuda" else kept
+                # Copies that a GPU reads by itself, while it computes.
+                pinned = self.device.type == "cuda"
+                yield tuple(part.pin_memory() for part in kept) if pinned else kept
                 if left == 0:
                     break
             if left:
@@ -165,7 +145,8 @@ class StreamedBatches:
     def _shuffled(self, seed: np.random.SeedSequence) -> Iterator[Block]:
         """The rows of a pass in random order; with several processes again and again."""
         # All processes draw the same order of groups; each shuffles its own rows.
-        drawn, own = (np.random.default_rng(one) for one in (seed, _of_rank(seed, self.rank)))
+        of_rank = np.random.SeedSequence(seed.entropy, spawn_key=(self.rank + 1,))
+        drawn, own = np.random.default_rng(seed), np.random.default_rng(of_rank)
         groups = np.arange(len(self.table.groups))
         capacity = max(self.batch_size, min(self.buffer_rows, BUFFER_CELLS // self.width))
         if self.n_rows <= capacity:
@@ -308,14 +289,5 @@ class _Ahead(Iterator[Block]):
             self._source.close()  # type: ignore[attr-defined]
 
 
-def _of_rank(seed: np.random.SeedSequence, rank: int) -> np.random.SeedSequence:
-    return np.random.SeedSequence(seed.entropy, spawn_key=(rank + 1,))
-
-
 def _joined(blocks: Sequence[Block]) -> Block:
     return tuple(torch.cat(parts) for parts in zip(*blocks, strict=True))
-
-
-def _pinned(block: Block) -> Block:
-    """Copies in memory that a GPU reads by itself."""
-    return tuple(part.pin_memory() for part in block)

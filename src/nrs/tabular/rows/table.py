@@ -15,9 +15,8 @@ import torch
 from nrs.datasets.large_table import Table
 from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.encode.columns import PLURAL, Column, Kind, level_text, missing_cells
-from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.encoder import TableEncoder, TableStatistics
 from nrs.tabular.encode.number import Moments, NumberStatistics
-from nrs.tabular.encode.statistics import TableStatistics
 from nrs.tabular.encode.table import categorical_columns, read_table
 from nrs.tabular.forest.folds import Folds, count_folds
 from nrs.tabular.rows.memory import Rows, checksum
@@ -198,16 +197,6 @@ class TableSource:
     weight, groups : str, ndarray (n_rows of all files,), optional
         A column that is no feature, or one entry per row in the order of the files.
     class_weight : as of :class:`nrs.NRSClassifier`.
-
-    Attributes
-    ----------
-    names : list of str
-        The columns to predict from.
-    statistics : TableStatistics
-    labels : LabelStatistics
-    sample : RowSample
-    unlabelled : int
-        Rows without a value of the target, which are left out.
     """
 
     def __init__(
@@ -225,6 +214,7 @@ class TableSource:
         missing = [name for name in apart if name not in table.columns]
         if missing:
             raise missing_columns(table.parts[0].path, missing, table.columns)
+        # The columns to predict from.
         self.names = [name for name in table.columns if name not in apart]
         self.categorical = categorical_features
         self._before = np.cumsum([0, *(sum(part.rows) for part in table.parts)])
@@ -239,6 +229,7 @@ class TableSource:
         )
         self.labels = LabelStatistics(cast(Kind, table.kinds[self.target]))
         self.sample = RowSample()
+        # Rows without a value of the target, which are left out.
         self.unlabelled = 0
         # Hashes of the groups, ascending; None without groups.
         self.keys: np.ndarray | None = None
@@ -403,16 +394,12 @@ class TableSource:
     def encoder(self, categorical_features: Categorical, scale: str) -> TableEncoder:
         """The encoder that a fit in memory to the same rows would have made."""
         encoder = TableEncoder(categorical_features, scale=scale)  # type: ignore[arg-type]
-        return encoder.fit_statistics(self.statistics)
+        return encoder.fit_statistics(
+            self.statistics, read_table(self.sample.rows.select(self.names))
+        )
 
     def classification(self) -> ClassTarget:
-        """The classes that the target's column holds.
-
-        Raises
-        ------
-        ValueError
-            If it holds fractions, or too many values.
-        """
+        """The classes that the target's column holds."""
         labels = self.labels
         if labels.counts is None or not labels.whole:
             found = f"more than {MAX_LABELS:,} different values" if labels.whole else "fractions"
@@ -423,13 +410,7 @@ class TableSource:
         return ClassTarget(np.array(sorted(labels.counts)))
 
     def regression(self) -> RegressionTarget:
-        """Mean and deviation of the target's column.
-
-        Raises
-        ------
-        ValueError
-            If it holds texts.
-        """
+        """Mean and deviation of the target's column."""
         if self.labels.kind == "category":
             raise ValueError(
                 f"a regressor needs a target of numbers; {self.target!r} holds "
@@ -458,10 +439,9 @@ class TableSource:
         return self.sample.rows.combine_chunks().to_batches()[0], self.sample.places
 
     def rows(
-        self, encoder: TableEncoder, target: Target, folds: Folds | None, device: torch.device
+        self, encoder: TableEncoder, target: Target, folds: Folds, device: torch.device
     ) -> tuple[StreamedRows, None]:
         """Encoded rows: a sample in memory, and all of them batch by batch."""
-        assert folds is not None
         return StreamedRows(RowEncoder(self, encoder, target, folds), self.n_rows, device), None
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
 
+from nrs._util.launch import check_count
 from nrs._util.optional import import_optional
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.run import draw_seed
@@ -144,6 +145,7 @@ def tune(
     if budget is None and n_trials is None:
         budget = DEFAULT_BUDGET
     workers, begin = effective_n_jobs(n_jobs), time.time()
+    check_count(workers, "n_jobs")
     random_state = estimator.random_state if random_state is None else random_state
     with contextlib.ExitStack() as stack:
         searched = None if space is None else check_space(space, estimator)

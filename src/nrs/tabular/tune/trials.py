@@ -193,10 +193,9 @@ def rows(study: Study) -> list[dict[str, Any]]:
 def watching(
     study: Study, begin: float, budget: float | None, n_trials: int | None, verbose: int
 ) -> Iterator[None]:
-    """Show in this block how many trials there are, and the best score.
+    """Show in this block the trials and the best score, by a bar or by one log line per trial.
 
-    On a terminal by a bar; without rich, or elsewhere with ``verbose`` of at least 2, by one line
-    per trial in the log ``nrs.tabular``. The search began at `begin`, in seconds since 1970.
+    The search began at `begin`, in seconds since 1970.
     """
     bar = Bar("the default", verbose=verbose)
     ended = threading.Event()

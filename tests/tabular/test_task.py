@@ -12,9 +12,9 @@ from pyarrow import fs, parquet
 
 import nrs
 from nrs import NRSClassifier, NRSRegressor
-from nrs.tabular.forest.worker_task import read_task, write_task
 from nrs.tabular.rows.table import TableSource
 from nrs.tabular.run import Run
+from nrs.tabular.task import Task
 from nrs.training.processes import ALONE
 
 CPU = torch.device("cpu")
@@ -42,7 +42,7 @@ def _task(model, X, y=None, weights=None, groups=None, eval_set=None):
         seed=5, device=CPU, begin=0.0, n_jobs=2, divide="rows", precision="bf16",
         checkpoint="folder", time_limit=60.0, verbose=1,
     )  # fmt: skip
-    return rows, held_out, encoder, target, recipe, folds, run
+    return Task(rows, held_out, encoder, target, recipe, folds, run)
 
 
 def _write(folder, names=("a", "b")):
@@ -91,9 +91,9 @@ def _same(one, other):
 def test_a_task_comes_back(name, tmp_path):
     task = _tasks(name, tmp_path)
     (tmp_path / "task").mkdir()
-    write_task(tmp_path / "task", *task)
-    again = read_task(tmp_path / "task")
-    for part, there in zip(task[:2], again[:2], strict=True):
+    task.write(tmp_path / "task")
+    again = Task.read(tmp_path / "task")
+    for part, there in ((task.rows, again.rows), (task.held_out, again.held_out)):
         assert (part is None) == (there is None)
         if part is None:
             continue
@@ -104,56 +104,57 @@ def test_a_task_comes_back(name, tmp_path):
         assert part.checksum() == there.checksum()
         for mine, theirs in zip(part.in_order(), there.in_order(), strict=True):
             assert all(map(_same, mine, theirs))
-    encoder, target, recipe, folds, run = again[2:]
-    assert encoder.to_state() == task[2].to_state()
-    assert target.state() == task[3].state()
-    assert recipe == task[4]
-    assert (folds.n_folds, folds.seed) == (task[5].n_folds, task[5].seed)
-    assert torch.equal(folds.sees(8), task[5].sees(8))
+    assert again.encoder.to_state() == task.encoder.to_state()
+    assert again.target.state() == task.target.state()
+    assert again.recipe == task.recipe
+    folds, run = again.folds, again.run
+    assert (folds.n_folds, folds.seed) == (task.folds.n_folds, task.folds.seed)
+    assert torch.equal(folds.sees(8), task.folds.sees(8))
     for setting in ("seed", "device", "n_jobs", "divide", "precision", "checkpoint", "repeatable"):
-        assert getattr(run, setting) == getattr(task[6], setting)
+        assert getattr(run, setting) == getattr(task.run, setting)
     # Progress is shown and time kept by the first process.
     assert (run.verbose, run.time_limit, run.callbacks) == (0, None, ())
 
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_the_batches_of_a_stream_come_back(name, tmp_path):
-    rows, *rest = _tasks(name, tmp_path)
+    task = _tasks(name, tmp_path)
     (tmp_path / "task").mkdir()
-    write_task(tmp_path / "task", rows, *rest)
+    task.write(tmp_path / "task")
+    rows = task.rows
     drawn = [
         list(one.batches(16, 2, ALONE)(0, torch.Generator().manual_seed(0)))
-        for one in (rows, read_task(tmp_path / "task")[0])
+        for one in (rows, Task.read(tmp_path / "task").rows)
     ]
     for mine, theirs in zip(*drawn, strict=True):
         assert all(map(_same, mine, theirs))
-    assert np.array_equal(rows.places, read_task(tmp_path / "task")[0].places)
+    assert np.array_equal(rows.places, Task.read(tmp_path / "task").rows.places)
 
 
 @pytest.mark.parametrize("X", [X, SPARSE], ids=["dense", "sparse"])
 def test_the_encoder_gives_the_same_features(X, tmp_path):
     task = _task(NRSRegressor(**SETTINGS), X, np.arange(N))
-    write_task(tmp_path, *task)
-    found, expected = (one[2].transform(X) for one in (read_task(tmp_path), task))
+    task.write(tmp_path)
+    found, expected = (one.encoder.transform(X) for one in (Task.read(tmp_path), task))
     assert type(found) is type(expected)
     assert (found != expected).sum() == 0
 
 
 def test_a_function_stays_with_the_first_process(tmp_path):
     model = NRSClassifier(metric=lambda truth, predicted: 1.0, **SETTINGS)
-    write_task(tmp_path, *_task(model, X, LABELS))
-    assert read_task(tmp_path)[4].metric == "default"
+    _task(model, X, LABELS).write(tmp_path)
+    assert Task.read(tmp_path).recipe.metric == "default"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mappings are read from /proc")
 def test_rows_are_mapped_and_nothing_is_pickled(tmp_path):
-    write_task(tmp_path, *_task(NRSClassifier(**SETTINGS), X, LABELS, WEIGHTS))
+    _task(NRSClassifier(**SETTINGS), X, LABELS, WEIGHTS).write(tmp_path)
     files = sorted((tmp_path / "rows").iterdir())
     names = ["features", "folds", "index", "score_weights", "targets", "weights"]
     assert [path.stem for path in files] == names
     for path in files:
         np.load(path, allow_pickle=False)
-    task = read_task(tmp_path)
+    task = Task.read(tmp_path)
     mapped = Path("/proc/self/maps").read_text()
     assert all(str(path) in mapped for path in files)
     del task
@@ -164,6 +165,6 @@ def test_a_filesystem_of_its_own_cannot_be_sent(tmp_path):
     handler = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     table = nrs.Table("a.parquet", "y", filesystem=handler)
     task = _task(NRSClassifier(**SETTINGS), table)
-    assert isinstance(task[0].encode.source, TableSource)
+    assert isinstance(task.rows.encode.source, TableSource)
     with pytest.raises(ValueError, match="filesystem of its own"):
-        write_task(tmp_path, *task)
+        task.write(tmp_path)

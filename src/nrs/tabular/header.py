@@ -1,0 +1,379 @@
+"""What the header of a table's model file may say, and what in it must agree.
+
+A schema checks each value by itself. `check_agreement` then checks what a schema cannot say, on
+the objects made of the header: lengths, indices, kinds, bounds. After both, and after the network
+has got its tensors, a model reads only features it has, and encodes every table to finite numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrs.core.permutations import LAYOUTS
+from nrs.tabular.encode.category import CategoryEncoder
+from nrs.tabular.encode.date import PARTS, DateEncoder
+from nrs.tabular.encode.encoder import KINDS, STATE_VERSION, TableEncoder
+from nrs.tabular.encode.number import LIMIT, NumberEncoder
+from nrs.tabular.recipe import Recipe
+from nrs.tabular.targets import Target
+from nrs.training.schema import (
+    MAX_ITEMS,
+    ModelFileError,
+    Schema,
+    anything,
+    check_header,
+    choice,
+    either,
+    field_defaults,
+    flag,
+    hex_number,
+    integer,
+    list_of,
+    mapping,
+    number,
+    optional,
+    record,
+    tagged,
+    text,
+)
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import Json
+
+COUNT = integer(0, 1 << 53)
+SIZE = integer(1, 1 << 31)
+MAX_LAYERS = 1_000
+# Levels of lists and objects in a parameter, such as the class weights of several labels.
+MAX_DEPTH = 8
+# Characters of all class labels in memory, where each takes the room of the longest.
+MAX_LABELS = 1 << 26
+# A frequency is divided by its deviation; log(1 + rows) is below 100.
+MIN_DEVIATION = 1e-16
+# Standardised targets are within ±LIMIT, and so are almost all predictions.
+MAX_ERROR = 10 * LIMIT
+# Scores of a fit that had nothing to score on may be NaN.
+_ANY_HEX = either(hex_number(), choice("nan", "inf", "-inf"))
+_SHARE = optional(number(0, 1))
+_PAIR = list_of(optional(number()), 2, 2)
+_SCALE = choice("standard", "none")
+
+
+def plain(value: object, place: str, depth: int = MAX_DEPTH) -> Any:
+    """JSON values of a few levels: parameters, which a fit checks and loading does not use."""
+    if depth and isinstance(value, list):
+        return list_of(lambda one, where: plain(one, where, depth - 1))(value, place)
+    if depth and isinstance(value, dict):
+        return mapping(lambda one, where: plain(one, where, depth - 1))(value, place)
+    return _SCALAR(value, place)
+
+
+_SCALAR = optional(either(flag, number(), text()))
+
+RECIPE_FIELDS: dict[str, Schema[Any]] = {
+    "n_mul": integer(0, 1 << 24),
+    "n_per": integer(1, 1 << 24),
+    "n_h": integer(1, 1 << 10),
+    "layout": choice(*LAYOUTS),
+    "depth": choice(1, 2),
+    "hidden": list_of(SIZE, 0, MAX_LAYERS),
+    "dropout": number(0, 1),
+    "input_dropout": number(0, 1),
+    "scale": _SCALE,
+    "epochs": COUNT,
+    "batch_size": COUNT,
+    "lr": number(),
+    "weight_decay": number(),
+    "optimizer": text(100),
+    "schedule": text(100),
+    "warmup": number(),
+    "ema": optional(number()),
+    "clip_norm": optional(number()),
+    "patience": optional(COUNT),
+    "validation_fraction": number(0, 1),
+    "metric": text(),
+    "members": integer(0, 1 << 20),
+    "subspaces": COUNT,
+    "columns": COUNT,
+    "bins": COUNT,
+    "views": list_of(list_of(either(text(20), number(0)), 2, 2), 0, MAX_LAYERS),
+    "least_gain": number(),
+    "levels": COUNT,
+}
+
+
+def recipe_schema(recipe: type = Recipe, **own: Schema[Any]) -> Schema[Json]:
+    """A recipe, or one with further fields; later versions may have more, which are not used."""
+    fields = RECIPE_FIELDS | own
+    return record(fields, defaults=field_defaults(recipe), others=anything)
+
+
+_NUMBER_FIELDS: dict[str, Schema[Any]] = {
+    "source": list_of(COUNT),
+    "center": list_of(number()),
+    "scale": list_of(number(0)),
+    "fill": list_of(number()),
+    "value_at": list_of(integer(-1, MAX_ITEMS)),
+    "missing_at": list_of(integer(-1, MAX_ITEMS)),
+}
+_LATER_NUMBER_FIELDS: dict[str, Schema[Any]] = {
+    "bounds": list_of(_PAIR),
+    "far": list_of(optional(_PAIR)),
+    "absent": list_of(_SHARE),
+}
+_DATE: dict[str, Schema[Any]] = {
+    "center": number(),
+    "scale": number(0),
+    "parts": list_of(choice(*PARTS), 0, len(PARTS)),
+    "missing": flag,
+    "low": optional(number()),
+    "high": optional(number()),
+    "far": optional(list_of(number(), 2, 2)),
+    "absent": _SHARE,
+}
+_CATEGORY: dict[str, Schema[Any]] = {
+    "levels": list_of(text(MAX_ITEMS)),
+    "n_own": COUNT,
+    "missing": flag,
+    "other": flag,
+    "binary": flag,
+    "counts": list_of(COUNT),
+    "frequency_mean": number(0, 100),
+    "frequency_std": number(0, 100),
+    "held": list_of(text(100), 0, 100),
+    "absent": _SHARE,
+}
+_SPARSE = record(
+    {"kept": list_of(COUNT), "scale": list_of(number(0)), "bound": number(0, LIMIT)},
+    defaults={"bound": LIMIT},
+)
+_ENCODER = record(
+    {
+        "version": choice(STATE_VERSION),
+        "scale": _SCALE,
+        "max_levels": SIZE,
+        "n_features_in": SIZE,
+        "names": optional(list_of(text(MAX_ITEMS), 1)),
+        "kinds": list_of(choice(*KINDS), 1),
+        "numbers": record(_NUMBER_FIELDS | _LATER_NUMBER_FIELDS, absent=_LATER_NUMBER_FIELDS),
+        "columns": list_of(
+            record(
+                {
+                    "index": COUNT,
+                    "first": COUNT,
+                    "state": either(
+                        record(_CATEGORY, absent=_CATEGORY), record(_DATE, absent=_DATE)
+                    ),
+                }
+            )
+        ),
+        "sparse": optional(_SPARSE),
+    }
+)
+_HISTORY = record(
+    {
+        "rows": list_of(mapping(either(number(), choice("nan", "inf", "-inf")))),
+        "best_epoch": optional(COUNT),
+        "stopped_early": flag,
+    }
+)
+_ABOUT = record(
+    {
+        "target": either(text(MAX_ITEMS), list_of(text(MAX_ITEMS))),
+        "labels": optional(list_of(list_of(_SCALAR, 2, 2))),
+    },
+    absent=["target", "labels"],
+    others=anything,
+)
+_FOREST = record(
+    {
+        "in_features": SIZE,
+        "index": list_of(SIZE, 3, 3),
+        "n_bins": integer(0, 1 << 31),
+        "n_levels": integer(0, 1 << 31),
+    },
+    defaults={"n_levels": 0},
+)
+
+# NumPy's names of the dtypes that class labels have, by the schema of a label.
+_DTYPES: dict[str, Schema[Any]] = {
+    r"[<>|=]?b1": flag,
+    r"[<>|=]?[iu][1248]": integer(-(1 << 63), 1 << 64),
+    r"[<>|=]?f[248]": hex_number(),
+    r"[<>|=]?U[0-9]{1,7}": text(MAX_ITEMS),
+    r"[<>|=]?[Mm]8\[[0-9]{0,4}(Y|M|W|D|h|m|s|ms|us|ns)\]": integer(1 - (1 << 63), (1 << 63) - 1),
+    r"object": either(text(MAX_ITEMS), flag, number()),
+}
+
+
+def _class_labels(value: object, place: str) -> Json:
+    found = record({"dtype": text(40), "values": list_of(anything, 1)})(value, place)
+    for pattern, schema in _DTYPES.items():
+        if re.fullmatch(pattern, found["dtype"]):
+            width = int(re.sub(".*U", "", found["dtype"])) if "U" in pattern else 1
+            if width * len(found["values"]) > MAX_LABELS:
+                raise ModelFileError(f"{place} must have labels of {MAX_LABELS} characters at most")
+            return found | {"values": list_of(schema)(found["values"], f"{place}.values")}
+    raise ModelFileError(f"{place}.dtype must be a dtype of labels; got {found['dtype']!r}")
+
+
+CLASSES = tagged(
+    "kind",
+    {
+        "classes": record({"kind": text(), "classes": _class_labels}),
+        "multilabel": record({"kind": text(), "n_labels": integer(1, 1 << 20)}),
+    },
+)
+_NUMBERS = {"mean": list_of(hex_number(), 1), "std": list_of(hex_number(0), 1), "single": flag}
+NUMBERS = tagged("kind", {"regression": record({"kind": text(), **_NUMBERS})})
+
+
+def table_header(
+    parameters: Iterable[str],
+    recipe: Schema[Json],
+    target: Schema[Json],
+    own: Mapping[str, Schema[Any]],
+) -> Schema[Json]:
+    """The header of an estimator with these parameters, recipe, targets and further entries."""
+    settings = dict.fromkeys(parameters, plain)
+    fields: dict[str, Schema[Any]] = {
+        "estimator": text(100),
+        "parameters": record(settings, absent=settings),
+        "recipe": recipe,
+        "encoder": _ENCODER,
+        "target": target,
+        "history": _HISTORY,
+        "importances": list_of(_ANY_HEX, 1),
+        "about": optional(_ABOUT),
+        "oob_score": optional(_ANY_HEX),
+        "residuals": optional(list_of(list_of(number(0, MAX_ERROR), 1), 1)),
+        "spread": optional(list_of(number(0, MAX_ERROR), 1)),
+        "forest": optional(_FOREST),
+        **own,
+    }
+    later = dict.fromkeys(("about", "oob_score", "residuals", "spread", "forest"))
+    return record(fields, defaults=later)
+
+
+def estimator_name(header: Json) -> str:
+    """The class that saved a header, before anything else of it is looked at."""
+    name: str = check_header(header, record({"estimator": text(100)}, others=anything))["estimator"]
+    return name
+
+
+def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe: Any) -> None:
+    """Refuse a header whose parts contradict each other.
+
+    Parameters
+    ----------
+    header : as its schema returned it.
+    encoder, target, recipe : made of it.
+
+    Raises
+    ------
+    ModelFileError
+        What must agree and does not.
+    """
+    _check_columns(header["encoder"], encoder)
+    _check_target(header["target"], target)
+    n_outputs, forest = target.n_outputs, header["forest"]
+    one_each = len(header["importances"]) == encoder.n_features_in_
+    require(one_each, "header.importances must have one item per column")
+    require((forest is None) == (recipe.members == 0), "header.forest must be there with members")
+    if forest is not None:
+        same = forest["in_features"] == encoder.n_features_out_
+        require(same, "header.forest.in_features must be the number of encoded features")
+        few = forest["n_levels"] <= forest["n_bins"]
+        require(few, "header.forest.n_levels must be at most n_bins")
+    spread = header["spread"]
+    _check_errors(header["residuals"], "residuals", target, forest)
+    _check_errors(None if spread is None else [spread], "spread", target, forest)
+    about = header["about"] or {}
+    if target.several and about.get("target"):
+        named = isinstance(about["target"], list) and len(about["target"]) == n_outputs
+        require(named, "header.about.target must name every output")
+    if about.get("labels") is not None:
+        fits = target.several and len(about["labels"]) == n_outputs
+        require(fits, "header.about.labels must be those of every output")
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ModelFileError with this message unless the condition holds."""
+    if not condition:
+        raise ModelFileError(message)
+
+
+def _check_errors(rows: list[list[float]] | None, name: str, target: Target, forest: Any) -> None:
+    """Residuals and spread: of a forest of numbers, with one number per output."""
+    if rows is None:
+        return
+    known = forest is not None and target.kind == "regression"
+    require(known, f"header.{name} must be that of a forest that predicts numbers")
+    fits = all(len(row) == target.n_outputs for row in rows)
+    require(fits, f"header.{name} must have one number per output")
+
+
+def _check_target(state: Json, target: Target) -> None:
+    if target.kind == "classes":
+        ascending = bool(np.all(target.classes[:-1] < target.classes[1:]))
+        require(ascending, "header.target.classes must ascend")
+    elif target.kind == "regression":
+        same = len(state["mean"]) == len(state["std"])
+        require(same, "header.target.mean and .std must have the same length")
+        require(not state["single"] or target.n_outputs == 1, "header.target must be single")
+
+
+def _check_columns(state: Json, encoder: TableEncoder) -> None:
+    kinds, names, where = state["kinds"], state["names"], "header.encoder"
+    require(state["n_features_in"] == len(kinds), f"{where}.kinds must have one item per column")
+    named = names is None or len(names) == len(kinds)
+    require(named, f"{where}.names must have one item per column")
+    numbers = state["numbers"]["source"]
+    others = [entry["index"] for entry in state["columns"]]
+    places = [*numbers, *others]
+    require(max(places, default=0) < len(kinds), f"{where} must encode columns that exist")
+    require(len(set(places)) == len(places), f"{where} must encode each column once")
+    right = all(
+        (KINDS[kinds[place]] is NumberEncoder) == (place in set(numbers)) for place in places
+    )
+    require(right, f"{where}.columns must be of the kinds that {where}.kinds says")
+    block = encoder.numbers
+    require(bool((block.scale > 0).all()), f"{where}.numbers.scale must be above 0")
+    require(bool((block.low < block.high).all()), f"{where}.numbers.bounds must be in order")
+    for one in encoder.encoders.values():
+        if isinstance(one, DateEncoder):
+            _check_date(one)
+        elif isinstance(one, CategoryEncoder):
+            _check_category(one)
+    if state["sparse"] is not None:
+        _check_sparse(state["sparse"], kinds)
+        require(not places, f"{where}.sparse must be the only encoder")
+
+
+def _check_date(one: DateEncoder) -> None:
+    if one.scale > 0 and one.low is not None and one.high is not None:
+        low, high = ((end - one.center) / one.scale for end in (one.low, one.high))
+        require(-LIMIT <= low < high <= LIMIT, "the bounds of a date must suit its scale")
+
+
+def _check_category(one: CategoryEncoder) -> None:
+    n_levels = len(one.levels)
+    require(len(set(one.levels)) == n_levels, "a category must have each level once")
+    require(one.n_own <= n_levels, "a category must have as many levels as features of levels")
+    two = one.n_own + one.missing == 2 and not one.other and not one.counts
+    require(two or not one.binary, "a binary category must have two levels")
+    require(len(one.counts) in (0, n_levels), "a category must count all of its levels, or none")
+    usable = not one.counts or one.frequency_std >= MIN_DEVIATION
+    require(usable, "the frequencies of a category must have a deviation above 0")
+
+
+def _check_sparse(state: Json, kinds: list[str]) -> None:
+    where, kept, scale = "header.encoder.sparse", state["kept"], state["scale"]
+    require(set(kinds) == {"number"}, f"{where} must have columns of numbers only")
+    require(len(scale) == len(kinds), f"{where}.scale must have one item per column")
+    require(min(scale) > 0 and state["bound"] > 0, f"{where} must have a scale and bound above 0")
+    require(kept == sorted(set(kept)), f"{where}.kept must ascend")
+    require(max(kept, default=0) < len(kinds), f"{where}.kept must be columns that exist")

@@ -1,0 +1,181 @@
+"""What a fit hands to its model, and to workers by a folder.
+
+In a folder rows are memory-mapped arrays, of which processes share one copy, and everything else
+is JSON: nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+
+from nrs.datasets.large_table import Table
+from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.folds import Folds
+from nrs.tabular.parameters import from_json, to_json
+from nrs.tabular.recipe import Recipe
+from nrs.tabular.rows.memory import Rows
+from nrs.tabular.rows.table import StreamedRows, TableSource
+from nrs.tabular.run import Run
+from nrs.tabular.targets import Target, target_from_state
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import Json
+
+_SPARSE = ("data", "indices", "indptr")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One fit whose columns and labels are learned: what is left is to train a model.
+
+    Attributes
+    ----------
+    held_out : Rows or None
+        Rows that decide when to stop; None for out-of-bag rows.
+    """
+
+    rows: Rows
+    held_out: Rows | None
+    encoder: TableEncoder
+    target: Target
+    recipe: Recipe
+    folds: Folds
+    run: Run
+
+    def write(self, folder: Path) -> None:
+        """Write the task to a folder, from which workers :meth:`read` it.
+
+        Raises
+        ------
+        OSError
+            If the folder has too little room for the encoded rows.
+        ValueError
+            If the rows are those of a table that another process cannot open.
+        """
+        run, folds, held_out = self.run, self.folds, self.held_out
+        recipe = self.recipe.to_dict()
+        if callable(self.recipe.metric):
+            # What the first process measures counts for all.
+            recipe["metric"] = "default"
+        facts: Json = {
+            "run": {
+                "seed": run.seed,
+                "divide": run.divide,
+                "n_jobs": run.n_jobs,
+                "precision": run.precision,
+                "checkpoint": None if run.checkpoint is None else os.fspath(run.checkpoint),
+                "repeatable": run.repeatable,
+            },
+            "recipe": recipe,
+            "encoder": self.encoder.to_state(),
+            "target": self.target.state(),
+            "device": str(self.rows.device),
+            "folds": [folds.n_folds, folds.seed, folds.keys is not None],
+            "rows": _write_rows(folder / "rows", self.rows),
+            "held_out": None if held_out is None else _write_rows(folder / "held_out", held_out),
+        }
+        (folder / "task.json").write_text(json.dumps(facts))
+
+    @classmethod
+    def read(cls, folder: Path) -> Task:
+        """Read what :meth:`write` wrote."""
+        facts = json.loads((folder / "task.json").read_text())
+        device = torch.device(facts["device"])
+        encoder = TableEncoder.from_state(facts["encoder"])
+        target = target_from_state(facts["target"])
+        n_folds, seed, of_groups = facts["folds"]
+        folds = Folds(n_folds, seed)
+        if "table" in facts["rows"]:
+            source = _read_source(folder / "rows", facts["rows"])
+            folds = replace(folds, keys=source.keys if of_groups else None)
+            rows: Rows = source.rows(encoder, target, folds, device)[0]
+        else:
+            rows = _read_rows(folder / "rows", facts["rows"], device)
+        held_out = facts["held_out"]
+        if held_out is not None:
+            held_out = _read_rows(folder / "held_out", held_out, device)
+        run = Run(device=device, begin=time.monotonic(), **facts["run"])
+        recipe = Recipe.from_dict(facts["recipe"])
+        return cls(rows, held_out, encoder, target, recipe, folds, run)
+
+
+def _write_rows(folder: Path, rows: Rows) -> Json:
+    """Write the arrays of rows, to be mapped into memory: processes share one copy."""
+    folder.mkdir()
+    if isinstance(rows, StreamedRows):
+        facts, arrays = _table_facts(rows.encode.source)
+        (folder / "counted").write_bytes(rows.encode.source.packed())
+    else:
+        facts = {"shape": list(rows.features.shape)}
+        arrays = {"targets": rows.targets.numpy(), "index": rows.index.numpy()}
+        for name in ("weights", "folds", "score_weights"):
+            if getattr(rows, name) is not None:
+                arrays[name] = getattr(rows, name).numpy()
+        if rows.sparse:
+            arrays |= {part: getattr(rows.features, part) for part in _SPARSE}
+        else:
+            arrays["features"] = rows.features.numpy()
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    return facts | {"arrays": list(arrays)}
+
+
+def _read_rows(folder: Path, facts: Json, device: torch.device) -> Rows:
+    arrays = _read_arrays(folder, facts)
+    features: Any = arrays.get("features")
+    if features is None:
+        parts = tuple(arrays[part] for part in _SPARSE)
+        features = csr_matrix(parts, shape=facts["shape"], copy=False)
+    weights, folds, counted = map(arrays.get, ("weights", "folds", "score_weights"))
+    return Rows(features, arrays["targets"], weights, arrays["index"], device, folds, counted)
+
+
+def _read_arrays(folder: Path, facts: Json) -> dict[str, np.ndarray]:
+    # Copy-on-write: torch refuses memory that it may not write to, and nothing is written.
+    return {
+        name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
+        for name in facts["arrays"]
+    }
+
+
+def _table_facts(source: TableSource) -> tuple[Json, dict[str, np.ndarray]]:
+    """Where a worker finds the files of a table, and its weights and groups."""
+    table = source.table
+    if table.filesystem.type_name == "local":
+        files: Any = [part.path for part in table.parts]
+    elif table.source is not None:
+        given = [table.source] if isinstance(table.source, (str, os.PathLike)) else table.source
+        files = [os.fspath(one) for one in given]
+    else:
+        raise ValueError(
+            "n_workers needs a Table of local files or of a URI: this one has a filesystem of its "
+            "own, which cannot be sent to another process. Start the processes with torchrun."
+        )
+    by_row = {"weight": source.weight, "groups": source.groups}
+    arrays = {name: value for name, value in by_row.items() if isinstance(value, np.ndarray)}
+    facts = {
+        "table": [files, table.target, table.columns],
+        "class_weight": to_json(source.class_weight),
+        # Names of columns, or None.
+        **{name: value for name, value in by_row.items() if name not in arrays},
+    }
+    return facts, arrays
+
+
+def _read_source(folder: Path, facts: Json) -> TableSource:
+    given = facts | _read_arrays(folder, facts)
+    class_weight = from_json(facts["class_weight"])
+    source = TableSource(
+        Table(*facts["table"]), None, given["weight"], given["groups"], class_weight
+    )
+    source.merge([(folder / "counted").read_bytes()])
+    return source
