@@ -162,7 +162,7 @@ def median_ratio(runs: Sequence[dict[str, float]], slow: str, fast: str) -> floa
 def provenance(**settings: Any) -> dict[str, Any]:
     """What a reader needs to repeat the run: command, settings, versions, commit, machine."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
-    program = f"python -m {spec.name}" if spec is not None else sys.argv[0]
+    program = sys.argv[0] if spec is None else f"python -m {spec.name.removesuffix('.__main__')}"
     return {
         "command": shlex.join([*shlex.split(program), *sys.argv[1:]]),
         "settings": settings,
