@@ -1,5 +1,7 @@
-"""The documentation site builds without a warning, and needs nothing from elsewhere."""
+"""The documentation names every error; its site builds strictly, from nothing elsewhere."""
 
+import ast
+import importlib
 import os
 import re
 import subprocess
@@ -8,14 +10,48 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mkdocs", reason="needs mkdocs")
-pytest.importorskip("mkdocstrings", reason="needs mkdocstrings")
-
 ROOT = Path(__file__).parents[1]
+ENDINGS = ("Error", "Warning", "Exception")
+# A reader turns the first into a DatasetFileError, and a command the second into an exit code.
+INTERNAL = {"MalformedLineError", "Terminated"}
+
+
+def _errors():
+    """Names of the errors and warnings that the package defines."""
+    found = set()
+    for path in (ROOT / "src" / "nrs").rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                bases = [ast.unparse(base) for base in node.bases]
+                if any(base.endswith((*ENDINGS, "Interrupt")) for base in bases):
+                    found.add(node.name)
+    return {name for name in found - INTERNAL if not name.startswith("_")}
+
+
+def test_every_error_is_on_its_page_by_a_public_name():
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `nrs\.([\w.]+)`", page, re.MULTILINE)
+    assert sorted(row.rpartition(".")[2] for row in rows) == sorted(_errors())
+    for row in rows:
+        home, _, name = f"nrs.{row}".rpartition(".")
+        module = importlib.import_module(home)
+        assert name in module.__all__
+        assert issubclass(getattr(module, name), Exception)
+
+
+def test_the_map_of_the_code_names_files_that_exist():
+    page = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
+    table = page.partition("## Where to change what")[2].partition("\n##")[0]
+    names = re.findall(r"`([\w/]+(?:\.py|/))`", table)
+    assert len(names) > 10
+    for name in names:
+        assert any((ROOT / home / name).exists() for home in ("src/nrs", ".")), name
 
 
 @pytest.mark.slow
 def test_the_site_builds_strictly_and_works_offline(tmp_path):
+    pytest.importorskip("mkdocs", reason="needs mkdocs")
+    pytest.importorskip("mkdocstrings", reason="needs mkdocstrings")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, env=environment)

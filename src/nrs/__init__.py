@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     from nrs.core import NRS
     from nrs.datasets.large_table import Table
     from nrs.ranking import NRSRanker
-    from nrs.tabular import NRSClassifier, NRSRegressor
+    from nrs.tabular import ColumnWarning, NRSClassifier, NRSRegressor
     from nrs.tabular.tune.search import tune
 
 __all__ = [
-    "NRS", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table", "__version__", "explain", "tune",
+    "NRS", "ColumnWarning", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table", "__version__",
+    "explain", "tune",
 ]  # fmt: skip
 
 _HOMES = {
+    "ColumnWarning": "nrs.tabular",
     "NRS": "nrs.core",
     "NRSClassifier": "nrs.tabular",
     "NRSRanker": "nrs.ranking",

@@ -124,7 +124,7 @@ class TestTree:
         assert all(p.grad is None or p.grad.isfinite().all() for p in tree.parameters())
 
     def test_unknown_kind(self):
-        with pytest.raises(ValueError, match="kind='ranks'"):
+        with pytest.raises(ValueError, match="got 'ranks'"):
             AdaptiveTree(5, 3, kind="ranks")
 
 

@@ -161,7 +161,7 @@ def test_leaves_of_numbers_converge_to_least_squares():
     [("n_trees", 0), ("depth", 0), ("n_features", 0), ("feature_fraction", 0.0)],
 )
 def test_a_bad_argument_is_named(argument, value):
-    with pytest.raises(ValueError, match=f"{argument} must be .*however: {argument}={value}"):
+    with pytest.raises(ValueError, match=f"{argument} must be .*; got {value}"):
         NeuralForest(4, 2, **{argument: value})
 
 

@@ -161,7 +161,7 @@ def fake_package(monkeypatch, package, classifier, regressor):
 def test_thundergbm_gets_its_own_arguments(monkeypatch, estimator, expected):
     fake_package(monkeypatch, "thundergbm", "TGBMClassifier", "TGBMRegressor")
     frame, labels = raw_table()
-    classifies = hasattr(estimator, "_positions")
+    classifies = is_classifier(estimator)
     y = labels if classifies else np.arange(90.0)
     model = estimator.fit(frame, y)
     assert expected.items() <= model.peer_.arguments.items()

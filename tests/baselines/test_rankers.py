@@ -48,7 +48,7 @@ def test_rows_of_queries_need_not_be_together(kind):
 def test_bad_input(kind):
     X, y, qid = _data(0)
     for wrong, shown in ((y - 1, "-1"), (y + 0.5, r"\d\.5"), (y + 600, "60[012]")):
-        with pytest.raises(ValueError, match=rf"y must hold grades .* up to 100, however: {shown}"):
+        with pytest.raises(ValueError, match=rf"y must hold grades .* up to 100; got {shown}"):
             kind(2).fit(X, wrong, qid=qid)
     with pytest.raises(ValueError, match="y=None"):
         kind(2).fit(X, None, qid=qid)

@@ -82,8 +82,8 @@ def test_a_missing_package_is_told_and_still_listed(monkeypatch, package):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("SVM",), "name must be one of NRS.*however: name='SVM'"),
-        (("RF", "ranking"), "task must be one of.*however: task='ranking'"),
+        (("SVM",), "name must be one of NRS.*; got 'SVM'"),
+        (("RF", "ranking"), "task must be one of.*; got 'ranking'"),
     ],
 )
 def test_an_unknown_name_is_told_what_there_is(arguments, message):
@@ -94,5 +94,5 @@ def test_an_unknown_name_is_told_what_there_is(arguments, message):
 
 
 def test_the_size_of_an_unfitted_model_is_refused():
-    with pytest.raises(ValueError, match="call fit first"):
+    with pytest.raises(ValueError, match="Fit it first"):
         model_size(make("NRS"))

@@ -9,6 +9,7 @@ from nrs.paper.ranking import PLAN, RANKING, SMALL
 from nrs.paper.select import cells_of
 from nrs.paper.smoke import tiny_queries
 from nrs.paper.table import Cell, NotHereError, Subject
+from nrs.paper.trial import load_or_reason
 
 TINY = RankPlan(grid=({"lr": 1e-3}, {"lr": 1e-2}), fixed={"epochs": 2}, rounds=5, data=tiny_queries)
 
@@ -114,7 +115,7 @@ def test_the_search_never_reads_the_test_part(monkeypatch):
 def test_absent_data_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("NRS_DATA", str(tmp_path))
     monkeypatch.setenv("NRS_CACHE", str(tmp_path / "cache"))
-    rankers._load.cache_clear()
+    load_or_reason.cache_clear()
     with pytest.raises(NotHereError, match="MSLR-WEB10K"):
         PLAN.measure(Cell(_subject("LambdaMART", "MSLR-WEB10K"), 0), {})
-    rankers._load.cache_clear()
+    load_or_reason.cache_clear()

@@ -10,6 +10,7 @@ from nrs.paper.accuracy import PLAN
 from nrs.paper.methods import SCHEMES, estimator
 from nrs.paper.speed import PLAN as SPEED
 from nrs.paper.table import Cell, NotHereError, Subject
+from nrs.paper.trial import load_or_reason
 from nrs.paper.vector import Plan
 
 
@@ -68,7 +69,7 @@ def test_folds_take_the_place_of_trials(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 8)).astype(np.float32), np.arange(60) % 10
     data = Dataset("yeast", X, y, n_classes=10)
-    monkeypatch.setattr(vector, "_load", lambda name: data)
+    monkeypatch.setattr(vector, "load_or_reason", lambda name: data)
     plan = Plan(epochs={"yeast": 1}, n_folds=3)
     measured = plan.measure(Cell(_subject("yeast", "NRS"), 0), {})
     assert len(measured.parts["accuracy"]) == measured.data["folds"] == 3
@@ -112,17 +113,17 @@ def test_depth_two_has_two_convolutions():
 
 
 def test_absent_data_and_packages_are_told(monkeypatch, tmp_path):
-    vector._load.cache_clear()
-    monkeypatch.setattr(vector, "load", _nothing_here)
+    load_or_reason.cache_clear()
+    monkeypatch.setattr("nrs.paper.trial.load", _nothing_here)
     with pytest.raises(NotHereError, match="put it there"):
         PLAN.measure(Cell(_subject("letter", "NRS"), 0), {})
-    vector._load.cache_clear()
+    load_or_reason.cache_clear()
     monkeypatch.setattr("nrs.paper.methods.available", lambda name: (False, "no GPU"))
     with pytest.raises(NotHereError, match="GBDT cannot run here: no GPU"):
         estimator("GBDT", "classification", 0, "accuracy", {})
 
 
-def _nothing_here(name):
+def _nothing_here(name, fold):
     from nrs.datasets import DatasetNotFoundError
 
     raise DatasetNotFoundError("put it there")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -16,17 +17,33 @@ from nrs.baselines.ant_recipe import ANTRecipe, resolve
 from nrs.baselines.ant_tree import AdaptiveTree, read_structure
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.header import COUNT, RECIPE_FIELDS, SIZE, plain, require
 from nrs.tabular.model import SingleModel
 from nrs.tabular.parameters import parameters
 from nrs.tabular.rows.memory import Rows, ShuffledBatches
-from nrs.tabular.run import Run, threads
-from nrs.tabular.targets import ClassTarget, Target
+from nrs.tabular.run import threads
+from nrs.tabular.targets import Target
+from nrs.tabular.task import Task
 from nrs.training import History, TrainSettings, train
 from nrs.training.processes import ALONE
+from nrs.training.schema import (
+    Schema,
+    field_defaults,
+    flag,
+    integer,
+    list_of,
+    mapping,
+    optional,
+    record,
+)
 from nrs.training.weights import copy_weights, put_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+# Of a tree in a file.
+MAX_NODES = 1 << 16
 
 
 class AdaptiveTreeModel(SingleModel):
@@ -59,21 +76,34 @@ class AdaptiveTreeModel(SingleModel):
             )
 
     @classmethod
-    def from_header(
-        cls, header: dict[str, Any], encoder: TableEncoder, target: Target, recipe: Any
+    def from_file(
+        cls,
+        header: dict[str, Any],
+        tensors: Mapping[str, Tensor],
+        encoder: TableEncoder,
+        target: Target,
+        recipe: Any,
     ) -> Self:
-        network = cls.make_network(encoder, target, recipe, 0, header["tree"])
-        model = cls(network, target, recipe)
+        parts = sum(1 + node["transformers"] for node in header["tree"])
+        require(parts <= len(tensors), "header.tree must not have more parts than tensors")
+        model = super().from_file(header, tensors, encoder, target, recipe)
         model.growth, model.nodes = header["growth"], header["nodes"]
         return model
+
+    @classmethod
+    def blank_network(
+        cls, header: dict[str, Any], encoder: TableEncoder, target: Target, recipe: Any
+    ) -> AdaptiveTree:
+        return cls.make_network(encoder, target, recipe, 0, header["tree"])
 
     def header(self) -> dict[str, Any]:
         return {"tree": self.network.structure(), "growth": self.growth, "nodes": self.nodes}
 
-    def learn(self, rows: Rows, held_out: Rows | None, run: Run) -> History:
+    def learn(self, task: Task) -> History:
         """Grow the tree, then refine it; the grown tree is kept if no epoch is better."""
-        recipe, tree, held_out = self.recipe, self.network, held_out or rows
-        generator = torch.Generator().manual_seed(run.seed)
+        recipe, tree, rows = self.recipe, self.network, task.rows
+        held_out = task.held_out or rows
+        generator = torch.Generator().manual_seed(task.run.seed)
         local = TrainSettings(
             epochs=recipe.grow_epochs, lr=recipe.lr, optimizer="adam",
             weight_decay=recipe.weight_decay, patience=recipe.patience,
@@ -92,7 +122,7 @@ class AdaptiveTreeModel(SingleModel):
         history = train(
             tree, batches, self.loss, whole,
             generator=generator, evaluate=evaluate, steps_per_epoch=len(batches),
-            callbacks=run.callbacks_of(),
+            callbacks=task.run.callbacks_of(), global_draws=False,
         )  # fmt: skip
         if not max(history["score"]) >= grown_score:
             put_weights(tree, grown)
@@ -130,12 +160,16 @@ class AdaptiveTreeModel(SingleModel):
 
     def _shown(self, y: Tensor) -> Tensor:
         """Targets as numbers whose mean means something: one-hot classes, labels, or values."""
-        if isinstance(self.target, ClassTarget):
-            return torch.nn.functional.one_hot(y.cpu(), self.target.n_outputs).double()
-        if self.target.kind == "multilabel":
-            return y.cpu().double()
-        values = np.asarray(self.target.labels(y)).reshape(len(y), -1)
-        return torch.from_numpy(values)
+        if self.target.classes is not None:
+            return torch.from_numpy(self.target.indicators(y.cpu().numpy()))
+        return torch.from_numpy(self.target.labels(y).reshape(len(y), -1))
+
+
+_NODE: dict[str, Schema[Any]] = {
+    "parent": optional(COUNT),
+    "transformers": integer(0, MAX_NODES),
+    "children": optional(list_of(COUNT, 2, 2)),
+}
 
 
 @parameters
@@ -150,6 +184,23 @@ class AdaptiveTreeEstimator(TableEstimator):
     grow_epochs: int | None = None
 
     _recipe_type = ANTRecipe  # type: ignore[assignment]
+    _recipe_schema = record(
+        {name: RECIPE_FIELDS[name] for name in asdict(ANTRecipe()) if name in RECIPE_FIELDS}
+        | {
+            "width": SIZE,
+            "router_width": COUNT,
+            "batch_norm": flag,
+            "max_depth": COUNT,
+            "max_nodes": COUNT,
+            "grow_epochs": COUNT,
+        },
+        defaults=field_defaults(ANTRecipe),
+    )
+    _own_schema: ClassVar[Mapping[str, Schema[Any]]] = {
+        "tree": list_of(record(_NODE), 1, MAX_NODES),
+        "growth": list_of(mapping(plain)),
+        "nodes": list_of(mapping(plain)),
+    }
 
     def leaf_probabilities(self, X: Any) -> np.ndarray:
         """Probability of reaching each leaf, (n_rows, n_leaves), by the order of `tree_.leaves`."""
@@ -159,8 +210,7 @@ class AdaptiveTreeEstimator(TableEstimator):
         device = next(self.network_.parameters()).device
         with threads(self.n_jobs), torch.inference_mode():
             parts = [self.tree_.leaf_log_reach(x.to(device)) for x, _, _ in rows.in_order()]
-        values: np.ndarray = torch.cat(parts).double().softmax(1).cpu().numpy()
-        return values
+        return torch.cat(parts).double().softmax(1).cpu().numpy()
 
     def plot_tree(self, ax: Axes | None = None) -> Axes:
         """Draw the grown tree with matplotlib; returns the axes."""

@@ -11,7 +11,7 @@ import copy
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nrs._util.seeds import seeded
-from nrs.baselines.ant_tree import AdaptiveTree, leaf_terms, mixture_outputs, pool
+from nrs.baselines.ant_tree import AdaptiveTree, leaf_terms, linear, mixture_outputs, pool
 from nrs.tabular.rows.memory import Rows, ShuffledBatches
 from nrs.tabular.targets import Target
 from nrs.training import TrainSettings, train
@@ -68,7 +68,7 @@ class Graft(nn.Module):
         self.transformer = tree.new_transformer(leaf) if action == "deepen" else nn.Identity()
         self.router = tree.new_router(leaf) if action == "split" else None
         if action == "deepen":
-            solvers: list[nn.Module] = [nn.Linear(tree.width, tree.out_features)]
+            solvers: list[nn.Module] = [linear(tree.width, tree.out_features)]
         elif action == "split":
             # Both sides begin as the leaf they replace, and differ as their rows do.
             solvers = [copy.deepcopy(tree.solvers[str(leaf)]) for _ in range(2)]
@@ -117,12 +117,12 @@ def grow(
         "split"); and the loss on the held-out rows with each of the three, None where a limit
         forbade it. The losses of what was done never rise from row to row.
     """
-    device = rows.device
 
     def trained(leaf: int, action: str, cached: Rows, held_out: Rows) -> tuple[float, Graft]:
-        graft = _seeded(generator, lambda: Graft(tree, leaf, action)).to(device)
-        loss = _train(graft, cached, held_out, target, settings, generator)
-        return loss, graft
+        # The first weights of new parts come from the generator alone.
+        with seeded(int(torch.randint(2**62, (), generator=generator))):
+            graft = Graft(tree, leaf, action).to(rows.device)
+        return _train(graft, cached, held_out, target, settings, generator), graft
 
     loss, graft = trained(0, "keep", at_leaf(tree, rows, 0), at_leaf(tree, validation, 0))
     graft.apply_to(tree, 0)
@@ -193,6 +193,7 @@ def _train(
     history = train(
         graft, batches, step, settings.training,
         generator=generator, evaluate=evaluate, steps_per_epoch=len(batches),
+        global_draws=False,
     )  # fmt: skip
     if history.best_epoch is None:
         return math.inf
@@ -204,9 +205,3 @@ def _loss(module: nn.Module, rows: Rows, target: Target) -> float:
     outputs, targets = torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
     weights = None if rows.weights is None else torch.cat([p[2] for p in parts])
     return float(target.loss(outputs, targets, weights))
-
-
-def _seeded(generator: torch.Generator, build: Callable[[], Graft]) -> Graft:
-    """Build a module whose first weights come from the generator alone."""
-    with seeded(int(torch.randint(2**62, (), generator=generator))):
-        return build()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+from nrs.tabular.recipe import check_integers, check_scale, given_of, settings_to_dict
 
 # Fewer rows than this cannot spare any: they are trained and measured on.
 _MIN_ROWS_TO_SPLIT = 20
@@ -39,11 +41,8 @@ class ANTRecipe:
     members, clip_norm = 0, None
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON values, but a callable metric by its name."""
-        values = asdict(self)
-        if callable(self.metric):
-            values["metric"] = getattr(self.metric, "__name__", "callable")
-        return values
+        """All fields as JSON values, a function by its name."""
+        return settings_to_dict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ANTRecipe:
@@ -79,19 +78,13 @@ def resolve(preset: str, chosen: Mapping[str, Any], rows: int) -> ANTRecipe:
         recipe = replace(recipe, batch_size=256)
     if rows < _MIN_ROWS_TO_SPLIT:
         recipe = replace(recipe, validation_fraction=0.0)
-    recipe = replace(recipe, **{k: v for k, v in chosen.items() if v is not None})
-    least = {
-        "width": 1, "router_width": 0, "max_depth": 0, "max_nodes": 1, "grow_epochs": 1,
-        "patience": 1, "epochs": 1, "batch_size": 2,
-    }  # fmt: skip
-    for name, smallest in least.items():
-        value = getattr(recipe, name)
-        integer = hasattr(value, "__index__") and not isinstance(value, bool)
-        if not integer or value < smallest:
-            raise ValueError(f"{name} must be an integer of at least {smallest}; got {value!r}")
+    recipe = replace(recipe, **given_of(chosen))
+    check_integers(
+        vars(recipe), width=1, router_width=0, max_depth=0, max_nodes=1, grow_epochs=1, patience=1,
+        epochs=1, batch_size=2,
+    )  # fmt: skip
     if not 0 <= recipe.validation_fraction < 1:
         value = recipe.validation_fraction
         raise ValueError(f"validation_fraction must be at least 0 and below 1; got {value!r}")
-    if recipe.scale not in ("standard", "none"):
-        raise ValueError(f"scale must be 'standard' or 'none'; got {recipe.scale!r}")
+    check_scale(recipe.scale)
     return recipe

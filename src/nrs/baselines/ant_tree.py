@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 KINDS = ("classes", "multilabel", "regression")
+# Rows are float32, whatever torch's default dtype.
+linear = partial(nn.Linear, dtype=torch.float32)
 
 
 def leaf_terms(kind: str, scores: Tensor) -> Tensor:
@@ -119,7 +122,7 @@ class AdaptiveTree(nn.Module):
     ) -> None:
         super().__init__()
         if kind not in KINDS:
-            raise ValueError(f"kind must be one of {KINDS}, however: kind={kind!r}")
+            raise ValueError(f"kind must be one of {KINDS}; got {kind!r}")
         self.in_features, self.out_features, self.kind = in_features, out_features, kind
         self.width, self.router_width, self.batch_norm = width, router_width, batch_norm
         self.nodes: list[Node] = []
@@ -204,22 +207,22 @@ class AdaptiveTree(nn.Module):
 
     def new_transformer(self, leaf: int) -> nn.Module:
         """A fresh transformer for the end of the edge to a node."""
-        layers: list[nn.Module] = [nn.Linear(self.width_at(leaf), self.width)]
+        layers: list[nn.Module] = [linear(self.width_at(leaf), self.width)]
         if self.batch_norm:
-            layers.append(nn.BatchNorm1d(self.width))
+            layers.append(nn.BatchNorm1d(self.width, dtype=torch.float32))
         return nn.Sequential(*layers, nn.ReLU())
 
     def new_router(self, leaf: int) -> nn.Module:
         """A fresh router for a node."""
         width = self.width_at(leaf)
         if self.router_width == 0:
-            return nn.Linear(width, 1)
-        hidden = nn.Linear(width, self.router_width)
-        return nn.Sequential(hidden, nn.ReLU(), nn.Linear(self.router_width, 1))
+            return linear(width, 1)
+        hidden = linear(width, self.router_width)
+        return nn.Sequential(hidden, nn.ReLU(), linear(self.router_width, 1))
 
     def new_solver(self, leaf: int) -> nn.Module:
         """A fresh solver on the features of a node."""
-        return nn.Linear(self.width_at(leaf), self.out_features)
+        return linear(self.width_at(leaf), self.out_features)
 
     # Questions.
 
@@ -276,19 +279,28 @@ class AdaptiveTree(nn.Module):
 
     def _on_edge(self, number: int, transformer: nn.Module) -> None:
         edge = self.edges[number]
-        if not isinstance(edge, nn.Sequential):
-            raise AssertionError("an edge is a sequence of transformers")
+        assert isinstance(edge, nn.Sequential)
         edge.append(transformer)
         self.nodes[number].transformers += 1
 
 
 def read_structure(structure: Sequence[dict[str, Any]]) -> list[Node]:
-    """Read what :meth:`AdaptiveTree.structure` wrote."""
-    return [
-        Node(
-            node["parent"],
-            node["transformers"],
-            None if node["children"] is None else (node["children"][0], node["children"][1]),
-        )
-        for node in structure
-    ]
+    """Read what :meth:`AdaptiveTree.structure` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the nodes are not a tree whose children come after their parents.
+    """
+    nodes = [Node(**node) for node in structure]
+    parents: list[int | None] = [None] * len(nodes)
+    for number, node in enumerate(nodes):
+        if node.children is not None:
+            # JSON has no tuples.
+            left, right = node.children = (node.children[0], node.children[1])
+            if not number < min(left, right) <= max(left, right) < len(nodes) or left == right:
+                raise ValueError(f"the children of node {number} must be two nodes after it")
+            parents[left] = parents[right] = number
+    if parents != [node.parent for node in nodes] or None in parents[1:]:
+        raise ValueError("the nodes must be a tree: each but the first the child of its parent")
+    return nodes

@@ -4,63 +4,48 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Self
-
-from sklearn.utils.validation import check_is_fitted
+from typing import Any
 
 from nrs.baselines.peers import (
+    PackagePeer,
     PeerClassifier,
-    PeerEstimator,
     PeerRegressor,
     ProbabilityPeerClassifier,
-    import_peer,
+    UnweightedPeer,
 )
+from nrs.tabular.parameters import parameters
 
 BOOSTING = "run: pip install 'neural-random-subspace[boosting]'"
 PEERS = "run: pip install 'neural-random-subspace[peers]'"
 THUNDER = "run: pip install thundergbm, on a machine with an NVIDIA GPU and the CUDA it asks for"
 
 
-class _Boosting(PeerEstimator):
-    def __init__(
-        self,
-        n_estimators: int = 500,
-        *,
-        learning_rate: float = 0.1,
-        max_depth: int = 6,
-        options: dict[str, Any] | None = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = 1,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.options = options
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+@parameters
+class _Boosting(PackagePeer):
+    n_estimators: int = field(default=500, kw_only=False)
+    learning_rate: float = 0.1
+    max_depth: int = 6
 
+    _advice = BOOSTING
 
-class _XGBoost(_Boosting):
-    def _make_peer(self, n_classes: int | None, seed: int) -> Any:
-        xgboost = import_peer("xgboost", BOOSTING)
-        kind = xgboost.XGBRegressor if n_classes is None else xgboost.XGBClassifier
-        settings = {
+    def _settings(self, n_classes: int | None, seed: int) -> dict[str, Any]:
+        return {
             "n_estimators": self.n_estimators,
             "learning_rate": self.learning_rate,
             "max_depth": self.max_depth,
-            "tree_method": "hist",
-            "random_state": seed,
-            "n_jobs": self.n_jobs,
         }
-        return kind(**settings | (self.options or {}))
 
-    def serialized(self) -> bytes:
-        check_is_fitted(self)
-        if not hasattr(self.peer_, "get_booster"):
-            return super().serialized()
+
+class _XGBoost(_Boosting):
+    _package, _kinds = "xgboost", ("XGBClassifier", "XGBRegressor")
+
+    def _settings(self, n_classes: int | None, seed: int) -> dict[str, Any]:
+        own = {"tree_method": "hist", "random_state": seed, "n_jobs": self.n_jobs}
+        return super()._settings(n_classes, seed) | own
+
+    def _stored(self) -> bytes:
         return bytes(self.peer_.get_booster().save_raw("ubj"))
 
 
@@ -94,13 +79,10 @@ class GBDTRegressor(_XGBoost, PeerRegressor):
 
 
 class _LightGBM(_Boosting):
-    def _make_peer(self, n_classes: int | None, seed: int) -> Any:
-        lightgbm = import_peer("lightgbm", BOOSTING)
-        kind = lightgbm.LGBMRegressor if n_classes is None else lightgbm.LGBMClassifier
-        settings = {
-            "n_estimators": self.n_estimators,
-            "learning_rate": self.learning_rate,
-            "max_depth": self.max_depth,
+    _package, _kinds = "lightgbm", ("LGBMClassifier", "LGBMRegressor")
+
+    def _settings(self, n_classes: int | None, seed: int) -> dict[str, Any]:
+        return super()._settings(n_classes, seed) | {
             # A tree of that depth is not cut short by the package's default of 31 leaves.
             "num_leaves": min(2**self.max_depth, 255) if self.max_depth > 0 else 31,
             "random_state": seed,
@@ -109,12 +91,8 @@ class _LightGBM(_Boosting):
             "force_row_wise": True,
             "verbose": -1,
         }
-        return kind(**settings | (self.options or {}))
 
-    def serialized(self) -> bytes:
-        check_is_fitted(self)
-        if not hasattr(self.peer_, "booster_"):
-            return super().serialized()
+    def _stored(self) -> bytes:
         return str(self.peer_.booster_.model_to_string()).encode()
 
 
@@ -127,13 +105,10 @@ class LightGBMRegressor(_LightGBM, PeerRegressor):
 
 
 class _CatBoost(_Boosting):
-    def _make_peer(self, n_classes: int | None, seed: int) -> Any:
-        catboost = import_peer("catboost", PEERS)
-        kind = catboost.CatBoostRegressor if n_classes is None else catboost.CatBoostClassifier
-        settings = {
-            "n_estimators": self.n_estimators,
-            "learning_rate": self.learning_rate,
-            "max_depth": self.max_depth,
+    _package, _kinds, _advice = "catboost", ("CatBoostClassifier", "CatBoostRegressor"), PEERS
+
+    def _settings(self, n_classes: int | None, seed: int) -> dict[str, Any]:
+        return super()._settings(n_classes, seed) | {
             "random_seed": seed,
             "thread_count": -1 if self.n_jobs is None else self.n_jobs,
             "allow_writing_files": False,
@@ -141,13 +116,9 @@ class _CatBoost(_Boosting):
             "allow_const_label": True,
             "verbose": False,
         }
-        return kind(**settings | (self.options or {}))
 
-    def serialized(self) -> bytes:
-        check_is_fitted(self)
-        if not hasattr(self.peer_, "save_model"):
-            return super().serialized()
-        return _saved(self.peer_.save_model)
+    def _stored(self) -> bytes:
+        return _saved(self.peer_)
 
 
 class CatBoostClassifier(_CatBoost, ProbabilityPeerClassifier):
@@ -158,28 +129,25 @@ class CatBoostRegressor(_CatBoost, PeerRegressor):
     """CatBoost for one number; parameters as of :class:`GBDTClassifier`."""
 
 
-class _ThunderGBM(_Boosting):
+class _ThunderGBM(UnweightedPeer, _Boosting):
     """The GPU library of the paper's table of speeds, through its scikit-learn interface.
 
-    It takes no seed and tells no probabilities of all classes, so neither do the adapters.
+    It takes no seed and gives no probabilities of all classes, so neither do the adapters.
     """
 
-    def _make_peer(self, n_classes: int | None, seed: int) -> Any:
-        thundergbm = import_peer("thundergbm", THUNDER)
-        kind = thundergbm.TGBMRegressor if n_classes is None else thundergbm.TGBMClassifier
+    _package, _kinds, _advice = "thundergbm", ("TGBMClassifier", "TGBMRegressor"), THUNDER
+
+    def _settings(self, n_classes: int | None, seed: int) -> dict[str, Any]:
         settings: dict[str, Any] = {"depth": self.max_depth, "verbose": 0} | self._ensemble()
         if n_classes is not None:
             settings |= {"objective": "multi:softmax", "num_class": n_classes}
-        return kind(**settings | (self.options or {}))
+        return settings
 
     def _ensemble(self) -> dict[str, Any]:
         return {"n_trees": self.n_estimators, "learning_rate": self.learning_rate}
 
-    def serialized(self) -> bytes:
-        check_is_fitted(self)
-        if not hasattr(self.peer_, "save_model"):
-            return super().serialized()
-        return _saved(self.peer_.save_model)
+    def _stored(self) -> bytes:
+        return _saved(self.peer_)
 
 
 class _ThunderGBMForest(_ThunderGBM):
@@ -193,37 +161,25 @@ class _ThunderGBMForest(_ThunderGBM):
         }
 
 
-class _ThunderGBMClassifier(PeerClassifier):
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit to a raw table and labels of any type; rows have no weights here."""
-        return super().fit(X, y)
-
-
-class _ThunderGBMRegressor(PeerRegressor):
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit to a raw table and one number a row; rows have no weights here."""
-        return super().fit(X, y)
-
-
-class ThunderGBMClassifier(_ThunderGBM, _ThunderGBMClassifier):
+class ThunderGBMClassifier(_ThunderGBM, PeerClassifier):
     """ThunderGBM's boosted trees on a GPU; parameters as of :class:`GBDTClassifier`."""
 
 
-class ThunderGBMRegressor(_ThunderGBM, _ThunderGBMRegressor):
+class ThunderGBMRegressor(_ThunderGBM, PeerRegressor):
     """ThunderGBM's boosted trees for one number."""
 
 
-class ThunderGBMForestClassifier(_ThunderGBMForest, _ThunderGBMClassifier):
+class ThunderGBMForestClassifier(_ThunderGBMForest, PeerClassifier):
     """ThunderGBM's random forest on a GPU; `learning_rate` has no effect."""
 
 
-class ThunderGBMForestRegressor(_ThunderGBMForest, _ThunderGBMRegressor):
+class ThunderGBMForestRegressor(_ThunderGBMForest, PeerRegressor):
     """ThunderGBM's random forest for one number."""
 
 
-def _saved(save: Any) -> bytes:
+def _saved(peer: Any) -> bytes:
     """What a peer writes to a file, for those that write nowhere else."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model")
-        save(path)
+        peer.save_model(path)
         return Path(path).read_bytes()

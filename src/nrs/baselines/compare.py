@@ -142,14 +142,12 @@ def _run(one: Compared, table: LabelledTable, kept: Any, held: Any, seed: int) -
     model.fit(table.features.take(kept), table.truth[kept])
     fitted = time.perf_counter()
     X, truth = table.features.take(held), table.truth[held]
-    if table.task == "classification" and hasattr(model, "predict_proba"):
+    classes = np.asarray(model.classes_) if table.task == "classification" else None
+    if classes is not None and hasattr(model, "predict_proba"):
         chances = model.predict_proba(X)
-        classes = np.asarray(model.classes_)
         scored = Scored("fold", held, truth, classes[chances.argmax(1)], chances, classes)
-    elif table.task == "classification":
-        scored = Scored("fold", held, truth, model.predict(X), None, np.asarray(model.classes_))
     else:
-        scored = Scored("fold", held, truth, model.predict(X))
+        scored = Scored("fold", held, truth, model.predict(X), None, classes)
     one.fit_times.append(fitted - begin)
     one.predict_times.append(time.perf_counter() - fitted)
     scores = scored.scores()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nrs._util.seeds import seeded
+from nrs.core.permutations import IndexModule
 
 # Share of the uniform distribution in a class prediction: its logarithm is finite for any leaf.
 SMOOTHING = 1e-6
@@ -66,11 +67,10 @@ def route(scores: Tensor) -> Tensor:
     >>> route(torch.zeros(1, 3, 1)).flatten()
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
-    reach: Tensor = _Route.apply(scores)
-    return reach
+    return _Route.apply(scores)
 
 
-class NeuralForest(nn.Module):
+class NeuralForest(IndexModule):
     """Linear features, soft trees on a random part of them, the mean over trees of their leaves.
 
     **Shape** input ``(B, in_features)``, output ``(B, out_features)``: log-probabilities of the
@@ -94,6 +94,7 @@ class NeuralForest(nn.Module):
 
     subset: Tensor
     leaves: Tensor
+    takes_loaded = True
 
     def __init__(
         self,
@@ -110,30 +111,30 @@ class NeuralForest(nn.Module):
         super().__init__()
         for name, value in (("n_trees", n_trees), ("depth", depth), ("n_features", n_features)):
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, however: {name}={value}")
+                raise ValueError(f"{name} must be at least 1; got {value}")
         if not 0 < feature_fraction <= 1:
             raise ValueError(
-                "feature_fraction must be above 0 and at most 1, however: "
-                f"feature_fraction={feature_fraction}"
+                f"feature_fraction must be above 0 and at most 1; got {feature_fraction}"
             )
         self.classes = classes
         self.depth = depth
         width = max(1, round(n_features * feature_fraction))
         nodes, leaves = 2**depth - 1, 2**depth
         with seeded(seed):
-            self.features = nn.Linear(in_features, n_features)
-            self.weight = nn.Parameter(torch.empty(n_trees, nodes, width))
-            self.bias = nn.Parameter(torch.zeros(n_trees, nodes))
+            self.features = nn.Linear(in_features, n_features, dtype=torch.float32)
+            self.weight = nn.Parameter(torch.empty(n_trees, nodes, width, dtype=torch.float32))
+            self.bias = nn.Parameter(torch.zeros(n_trees, nodes, dtype=torch.float32))
             nn.init.uniform_(self.weight, -1 / math.sqrt(width), 1 / math.sqrt(width))
-            subset = torch.rand(n_trees, n_features).argsort(1)[:, :width].sort(1).values
-        self.register_buffer("subset", subset)
+            keys = torch.rand(n_trees, n_features, dtype=torch.float32)
+            subset = keys.argsort(1)[:, :width].sort(1).values
+        self.put_index("subset", subset)
         start = 1 / out_features if classes else 0.0
-        self.register_buffer("leaves", torch.full((n_trees, leaves, out_features), start))
+        shape = (n_trees, leaves, out_features)
+        self.register_buffer("leaves", torch.full(shape, start, dtype=torch.float32))
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
-            output: Tensor = self.folded()(x)
-            return output
+            return self.folded()(x)
         return mean_prediction(self.scores(x), self.leaves, self.classes)
 
     def scores(self, x: Tensor, trees: slice = slice(None)) -> Tensor:
@@ -160,9 +161,15 @@ class NeuralForest(nn.Module):
 
     def _node_map(self, values: Tensor, trees: slice) -> Tensor:
         """Apply the nodes' weights to (n_features, columns), each tree to its own features."""
-        subset = self.subset[trees]
+        subset = self.read_index("subset")[trees]
         own = values.index_select(0, subset.flatten()).view(*subset.shape, -1)
         return torch.bmm(self.weight[trees], own)
+
+    def check_index(self, name: str, index: Tensor) -> None:
+        """Refuse features that do not exist."""
+        n_features = self.features.out_features
+        if not 0 <= int(index.min()) <= int(index.max()) < n_features:
+            raise ValueError(f"the forest has {n_features} features, and its trees read others")
 
     def folded(self) -> FoldedForest:
         """A copy for inference, in which the two linear maps are one."""

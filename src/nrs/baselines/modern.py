@@ -8,83 +8,57 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
+import numpy as np
 from joblib import effective_n_jobs
 
+from nrs.baselines.boosting import PEERS
 from nrs.baselines.peers import (
-    PeerEstimator,
+    PackagePeer,
     PeerRegressor,
     ProbabilityPeerClassifier,
-    import_peer,
+    UnweightedPeer,
 )
+from nrs.tabular.parameters import parameters
+from nrs.tabular.types import ArrayLike, TableLike
 from nrs.vision._torchvision import torchvision
 
-PEERS = "run: pip install 'neural-random-subspace[peers]'"
 
+@parameters
+class _Pytabkit(UnweightedPeer, PackagePeer):
+    device: str = "cpu"
 
-class _Pytabkit(PeerEstimator):
+    _package, _advice = "pytabkit", PEERS
     _takes_sparse = False
-    # Names of the package's classifier and regressor.
-    _kinds: tuple[str, str]
 
-    def __init__(
-        self,
-        *,
-        options: dict[str, Any] | None = None,
-        device: str = "cpu",
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = 1,
-    ) -> None:
-        self.options = options
-        self.device = device
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    def fit(self, X: TableLike, y: ArrayLike) -> Self:  # type: ignore[override]
+        """Fit to a raw table and its labels or numbers; rows have no weights here."""
+        with _quiet():
+            return super().fit(X, y)
 
     def _make_peer(self, n_classes: int | None, seed: int) -> Any:
         # Lightning imports torchvision where it is installed: through its one door.
         if importlib.util.find_spec("torchvision") is not None:
             torchvision()
-        pytabkit = import_peer("pytabkit", PEERS)
-        kind = getattr(pytabkit, self._kinds[n_classes is None])
-        settings = {
-            "device": self.device,
-            "random_state": seed,
-            "n_threads": effective_n_jobs(self.n_jobs),
-        }
-        return kind(**settings | (self.options or {}))
+        return super()._make_peer(n_classes, seed)
 
+    def _settings(self, n_classes: int | None, seed: int) -> dict[str, Any]:
+        threads = effective_n_jobs(self.n_jobs)
+        return {"device": self.device, "random_state": seed, "n_threads": threads}
 
-class _PytabkitClassifier(_Pytabkit, ProbabilityPeerClassifier):
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit to a raw table and labels of any type; rows have no weights here."""
+    def _answers(self, X: TableLike, method: str) -> np.ndarray:
         with _quiet():
-            return super().fit(X, y)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Predict probabilities: (n_rows, n_classes)."""
-        with _quiet():
-            return super().predict_proba(X)
-
-    def predict(self, X: Any) -> Any:
-        """Predict the labels: (n_rows,)."""
-        with _quiet():
-            return super().predict(X)
+            return super()._answers(X, method)
 
 
-class _PytabkitRegressor(_Pytabkit, PeerRegressor):
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit to a raw table and one number a row; rows have no weights here."""
-        with _quiet():
-            return super().fit(X, y)
-
-    def predict(self, X: Any) -> Any:
-        """Predict the targets: (n_rows,)."""
-        with _quiet():
-            return super().predict(X)
+class _TabM(_Pytabkit):
+    _kinds = ("TabM_D_Classifier", "TabM_D_Regressor")
 
 
-class TabMClassifier(_PytabkitClassifier):
+class _RealMLP(_Pytabkit):
+    _kinds = ("RealMLP_TD_Classifier", "RealMLP_TD_Regressor")
+
+
+class TabMClassifier(_TabM, ProbabilityPeerClassifier):
     """TabM (Gorishniy et al., 2025): an ensemble of MLPs that share most of their weights.
 
     Parameters
@@ -98,36 +72,21 @@ class TabMClassifier(_PytabkitClassifier):
         Threads.
     """
 
-    _kinds = ("TabM_D_Classifier", "TabM_D_Regressor")
 
-
-class TabMRegressor(_PytabkitRegressor):
+class TabMRegressor(_TabM, PeerRegressor):
     """TabM for one number; parameters as of :class:`TabMClassifier`."""
 
-    _kinds = ("TabM_D_Classifier", "TabM_D_Regressor")
 
-
-class RealMLPClassifier(_PytabkitClassifier):
+class RealMLPClassifier(_RealMLP, ProbabilityPeerClassifier):
     """RealMLP (Holzmüller et al., 2024): an MLP with tuned defaults.
 
-    Parameters
-    ----------
-    options : dict, optional
-        Further arguments of ``pytabkit.RealMLP_TD_Classifier``.
-    device : str
-    categorical_features, random_state
-        As of :class:`nrs.NRSClassifier`.
-    n_jobs : int
-        Threads.
+    Parameters as of :class:`TabMClassifier`; `options` are those of
+    ``pytabkit.RealMLP_TD_Classifier``.
     """
 
-    _kinds = ("RealMLP_TD_Classifier", "RealMLP_TD_Regressor")
 
-
-class RealMLPRegressor(_PytabkitRegressor):
+class RealMLPRegressor(_RealMLP, PeerRegressor):
     """RealMLP for one number; parameters as of :class:`RealMLPClassifier`."""
-
-    _kinds = ("RealMLP_TD_Classifier", "RealMLP_TD_Regressor")
 
 
 @contextmanager

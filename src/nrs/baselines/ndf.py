@@ -6,23 +6,25 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nrs.baselines.forest import NeuralForest
 from nrs.tabular.classifier import TableClassifier
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.estimator import TableEstimator
+from nrs.tabular.header import COUNT, SIZE, recipe_schema, require
 from nrs.tabular.model import SingleModel
 from nrs.tabular.parameters import CheckpointParameters, parameters
-from nrs.tabular.recipe import Recipe
+from nrs.tabular.recipe import Recipe, check_integers, given_of
 from nrs.tabular.regressor import TableRegressor
 from nrs.tabular.rows.memory import Batch, Rows, ShuffledBatches
 from nrs.tabular.targets import ClassTarget, Target
 from nrs.training.processes import ALONE, Processes
+from nrs.training.schema import integer, number
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def tiny_is_zero() -> Iterator[None]:
     >>> with tiny_is_zero():
     ...     routed = torch.full((1,), 1e-30) * 1e-30
     """
-    before = float(torch.full((1,), 1e-40) * 1.0) == 0
+    before = float(torch.full((1,), 1e-40, dtype=torch.float32, device="cpu") * 1.0) == 0
     torch.set_flush_denormal(True)
     try:
         yield
@@ -103,6 +105,11 @@ class NeuralForestModel(SingleModel):
             seed=seed,
         )
 
+    @classmethod
+    def check_network(cls, network: NeuralForest) -> None:
+        shares = not network.classes or bool((network.leaves >= 0).all())
+        require(shares, "the leaves of classes must be at least 0")
+
     def batches(self, rows: Rows, group: Processes = ALONE) -> ShuffledBatches:
         return LeafFittingBatches(rows, self.network, self.recipe)
 
@@ -122,43 +129,34 @@ class _NeuralForestEstimator(CheckpointParameters, TableEstimator):
     leaf_rows: int | None = None
 
     _recipe_type = ForestRecipe
+    _recipe_schema = recipe_schema(
+        ForestRecipe,
+        n_trees=SIZE,
+        tree_depth=integer(1, 32),
+        n_features=SIZE,
+        feature_fraction=number(0, 1),
+        leaf_iterations=COUNT,
+        leaf_rows=COUNT,
+    )
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        eval_set: Any = None,
-        groups: Any = None,
-    ) -> Self:
-        """Fit to a table, see :meth:`nrs.NRSClassifier.fit`."""
-        with tiny_is_zero():
-            return super().fit(X, y, sample_weight, eval_set, groups)
-
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        with tiny_is_zero():
-            return super()._partial_fit(X, y, sample_weight, classes)
-
-    def outputs(self, X: Any, *, members: bool = False) -> Tensor:
-        with tiny_is_zero():
-            return super().outputs(X, members=members)
+    # Wherever rows are routed.
+    fit = tiny_is_zero()(TableEstimator.fit)
+    _partial_fit = tiny_is_zero()(TableEstimator._partial_fit)
+    outputs = tiny_is_zero()(TableEstimator.outputs)
 
     def _chosen(self) -> dict[str, Any]:
         return super()._chosen() | {"n_mul": 0}
 
     def resolve(self, rows: int, features: int) -> ForestRecipe:
         plain = super().resolve(rows, features)
-        chosen = self._chosen() | {name: getattr(self, name) for name in _OWN}
-        given = {name: value for name, value in chosen.items() if value is not None}
+        given = given_of(self._chosen() | {name: getattr(self, name) for name in _OWN})
         if self.preset == "paper":
             # The paper states no rate for this model; 1e-3 is usual, and 1e-4 is far from done.
             own: dict[str, Any] = {"lr": 1e-3}
         else:
             own = _cpu_setting(rows, plain.batch_size)
         recipe = ForestRecipe(**vars(plain) | own | given)
-        for name in ("leaf_iterations", "leaf_rows"):
-            if getattr(recipe, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(recipe, name)}")
+        check_integers(vars(recipe), leaf_iterations=1, leaf_rows=1)
         return recipe
 
     def model_type(self, recipe: Recipe) -> type[SingleModel]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -26,8 +26,10 @@ from sklearn.utils.validation import (
 from nrs.tabular import TableEncoder
 from nrs.tabular.encode.columns import missing_cells
 from nrs.tabular.encode.table import Table, read_table_for
+from nrs.tabular.parameters import parameters
 from nrs.tabular.run import draw_seed
 from nrs.tabular.targets import labels_as_array
+from nrs.tabular.types import ArrayLike, Categorical, Features, TableLike
 
 
 class MissingPeerError(ImportError):
@@ -63,6 +65,7 @@ no-such-package
         ) from error
 
 
+@parameters
 class PeerEstimator(BaseEstimator):
     """Common base of the adapters.
 
@@ -73,11 +76,53 @@ class PeerEstimator(BaseEstimator):
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     """
 
+    categorical_features: Categorical = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = 1
+
     # Whether the peer reads SciPy's sparse matrices.
     _takes_sparse = True
-    categorical_features: Any
-    random_state: Any
-    n_jobs: int | None
+
+    def fit(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to a raw table and its labels of any type, or one number a row.
+
+        Raises
+        ------
+        MissingPeerError
+            If the peer's package is not installed.
+        """
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        y, classes = self._read_labels(column_or_1d(labels_as_array(y), warn=True))
+        table = read_table_for(self, X, reset=True)
+        check_consistent_length(y, np.empty(table.n_rows))
+        if table.n_rows < 2:
+            raise ValueError("at least two rows are needed to fit; got n_samples=1")
+        self.encoder_ = TableEncoder(self.categorical_features, scale="none").fit(table)
+        features = self._encoded(table)
+        seed = draw_seed(self.random_state)
+        given = {}
+        if sample_weight is not None:
+            rows = np.empty((len(y), 1))
+            given["sample_weight"] = _check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
+        if classes is None:
+            peer = self._make_peer(None, seed)
+        else:
+            # Boosting needs two classes; with one there is nothing to learn.
+            peer = self._make_peer(len(classes), seed) if len(classes) > 1 else DummyClassifier()
+        peer.fit(features, y, **given)
+        self.peer_ = peer
+        if classes is not None:
+            self.classes_ = classes
+        return self
+
+    def _read_labels(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """What the peer is fitted to, and the classes, of which a regressor has none."""
+        raise NotImplementedError
 
     def _make_peer(self, n_classes: int | None, seed: int) -> Any:
         """The peer's estimator; `n_classes` is None for regression."""
@@ -86,6 +131,11 @@ class PeerEstimator(BaseEstimator):
     def serialized(self) -> bytes:
         """The fitted model as its package stores it; its length is the model's size."""
         check_is_fitted(self)
+        if isinstance(self.peer_, DummyClassifier):
+            return pickle.dumps(self.peer_)
+        return self._stored()
+
+    def _stored(self) -> bytes:
         return pickle.dumps(self.peer_)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -98,112 +148,87 @@ class PeerEstimator(BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def _read_table(self, X: Any, *, reset: bool) -> Table:
-        return read_table_for(self, X, reset=reset)
-
-    def _fit_peer(self, X: Any, y: np.ndarray, sample_weight: Any, n_classes: int | None) -> None:
-        table = self._read_table(X, reset=True)
-        check_consistent_length(y, np.empty(table.n_rows))
-        if table.n_rows < 2:
-            raise ValueError("at least two rows are needed to fit, however: n_samples=1")
-        self.encoder_ = TableEncoder(self.categorical_features, scale="none").fit(table)
-        features = self._encoded(table)
-        seed = draw_seed(self.random_state)
-        given = {}
-        if sample_weight is not None:
-            rows = np.empty((len(y), 1))
-            given["sample_weight"] = _check_sample_weight(
-                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-            )
-        # Boosting needs two classes; with one there is nothing to learn.
-        peer = DummyClassifier() if n_classes == 1 else self._make_peer(n_classes, seed)
-        peer.fit(features, y, **given)
-        self.peer_ = peer
-
-    def _features(self, X: Any) -> Any:
+    def _answers(self, X: TableLike, method: str) -> np.ndarray:
+        """What a method of the peer gives for the rows of a raw table."""
         check_is_fitted(self)
-        return self._encoded(self._read_table(X, reset=False))
+        features = self._encoded(read_table_for(self, X, reset=False))
+        return np.asarray(getattr(self.peer_, method)(features))
 
-    def _encoded(self, table: Table) -> Any:
+    def _encoded(self, table: Table) -> Features:
         features = self.encoder_.transform(table)
         if isinstance(features, np.ndarray) or self._takes_sparse:
             return features
         return features.toarray()
 
 
+@parameters
+class PackagePeer(PeerEstimator):
+    """An adapter of a package with a classifier and a regressor of like arguments."""
+
+    options: dict[str, Any] | None = None
+
+    # Where its two estimators are, and what to do if it is not installed.
+    _package: ClassVar[str]
+    _advice: ClassVar[str]
+    _kinds: ClassVar[tuple[str, str]]
+
+    def _make_peer(self, n_classes: int | None, seed: int) -> Any:
+        package = import_peer(self._package, self._advice)
+        kind = getattr(package, self._kinds[n_classes is None])
+        return kind(**self._settings(n_classes, seed) | (self.options or {}))
+
+    def _settings(self, n_classes: int | None, seed: int) -> dict[str, Any]:
+        """Arguments of the package's estimators, which `options` may replace."""
+        raise NotImplementedError
+
+
+class UnweightedPeer(PeerEstimator):
+    """An adapter whose peer knows no weights of rows."""
+
+    def fit(self, X: TableLike, y: ArrayLike) -> Self:  # type: ignore[override]
+        """Fit to a raw table and its labels or numbers; rows have no weights here."""
+        return super().fit(X, y)
+
+
 class PeerClassifier(ClassifierMixin, PeerEstimator):
     """An adapter that classifies; `classes_` holds the labels."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to a raw table and labels of any type.
-
-        Raises
-        ------
-        MissingPeerError
-            If the peer's package is not installed.
-        """
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        labels = column_or_1d(labels_as_array(y), warn=True)
-        if labels.dtype.kind == "O" and missing_cells(labels).any():
-            raise ValueError("Input y contains NaN or None; every row needs a label")
-        check_classification_targets(labels)
-        classes, positions = np.unique(labels, return_inverse=True)
-        self._fit_peer(X, positions, sample_weight, len(classes))
-        self.classes_ = classes
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """Predict the labels: (n_rows,)."""
-        positions = np.asarray(self._positions(self._features(X)))
-        labels: np.ndarray = self.classes_[np.rint(positions).astype(np.int64).reshape(-1)]
-        return labels
+        positions = np.rint(self._answers(X, "predict")).astype(np.int64).reshape(-1)
+        return self.classes_[positions]
 
-    def _positions(self, features: Any) -> Any:
-        """Positions among the classes of the predicted ones."""
-        return self.peer_.predict(features)
+    def _read_labels(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if y.dtype.kind == "O" and missing_cells(y).any():
+            raise ValueError("Input y contains NaN or None; every row needs a label")
+        check_classification_targets(y)
+        classes, positions = np.unique(y, return_inverse=True)
+        return positions, classes
 
 
 class ProbabilityPeerClassifier(PeerClassifier):
-    """An adapter whose peer tells the probabilities of all classes."""
+    """An adapter whose peer gives the probabilities of all classes."""
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """Predict probabilities: (n_rows, n_classes)."""
-        features = self._features(X)
-        values = np.asarray(self.peer_.predict_proba(features), dtype=np.float64)
+        values = self._answers(X, "predict_proba").astype(np.float64)
         return values / values.sum(1, keepdims=True)
 
-    def _positions(self, features: Any) -> Any:
+    def predict(self, X: TableLike) -> np.ndarray:
+        """Predict the labels: (n_rows,)."""
         # By the probabilities, so that the two always agree.
-        return np.asarray(self.peer_.predict_proba(features)).argmax(1)
+        return self.classes_[self._answers(X, "predict_proba").argmax(1)]
 
 
 class PeerRegressor(RegressorMixin, PeerEstimator):
     """An adapter that predicts a number."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to a raw table and one number a row.
+    def predict(self, X: TableLike) -> np.ndarray:
+        """Predict the targets: (n_rows,)."""
+        values = self._answers(X, "predict").astype(np.float64)
+        return values.reshape(len(values), -1)[:, 0]
 
-        Raises
-        ------
-        MissingPeerError
-            If the peer's package is not installed.
-        """
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+    def _read_labels(self, y: np.ndarray) -> tuple[np.ndarray, None]:
         if y.dtype.kind == "c":
             raise ValueError("Complex data not supported: y must hold real numbers")
-        values = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        self._fit_peer(X, values, sample_weight, None)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the targets: (n_rows,)."""
-        features = self._features(X)
-        values = np.asarray(self.peer_.predict(features), dtype=np.float64)
-        return values.reshape(len(values), -1)[:, 0]
+        return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"), None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,40 +14,35 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from nrs.baselines.boosting import BOOSTING
 from nrs.baselines.peers import PeerEstimator, import_peer
 from nrs.ranking.metrics import measure, ndcg
-from nrs.ranking.queries import Queries, group_queries, read_eval_set, slots
+from nrs.ranking.queries import Qid, Queries, group_queries, read_eval_set, slots
 from nrs.ranking.recipe import MAX_GRADE, are_grades, not_grades
 from nrs.ranking.umart import urank_gradients
 from nrs.tabular import TableEncoder
+from nrs.tabular.encode.table import read_table_for
+from nrs.tabular.parameters import parameters
 from nrs.tabular.run import draw_seed
 from nrs.tabular.targets import labels_as_array
+from nrs.tabular.types import ArrayLike, TableLike
+
+# Gradient and diagonal of the Hessian as a function of scores.
+Gradients = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
+@parameters
 class _BoostedRanker(PeerEstimator):
     """What the two share: queries in order, early stopping by NDCG@10 of held-out queries."""
+
+    n_estimators: int = field(default=500, kw_only=False)
+    early_stopping_rounds: int = 50
+    backend: str = "lightgbm"
+    options: dict[str, Any] | None = None
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
-    def __init__(
-        self,
-        n_estimators: int = 500,
-        *,
-        early_stopping_rounds: int = 50,
-        backend: str = "lightgbm",
-        options: dict[str, Any] | None = None,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = 1,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.early_stopping_rounds = early_stopping_rounds
-        self.backend = backend
-        self.options = options
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any, qid: Any = None, eval_set: Any = None) -> Self:
+    def fit(
+        self, X: TableLike, y: ArrayLike, qid: Qid = None, eval_set: Sequence[Any] | None = None
+    ) -> Self:
         """Fit to the documents of queries; with an ``eval_set`` (X, y, qid), stop early by it.
 
         Raises
@@ -56,55 +53,48 @@ class _BoostedRanker(PeerEstimator):
             If labels are no grades, lengths differ, or an argument is unknown.
         """
         if self.backend not in ("lightgbm", "xgboost"):
-            raise ValueError(
-                f"backend must be 'lightgbm' or 'xgboost', however: backend={self.backend!r}"
-            )
-        table = self._read_table(X, reset=True)
+            raise ValueError(f"backend must be 'lightgbm' or 'xgboost'; got {self.backend!r}")
+        table = read_table_for(self, X, reset=True)
         labels, queries = _labels_and_queries(y, qid, table.n_rows)
         self.encoder_ = TableEncoder(self.categorical_features, scale="none").fit(table)
-        train = _Part(self._encoded(table), labels, queries)
-        held_out = None
+        train, held_out = _Part(self._encoded(table), labels, queries), None
         if eval_set is not None:
-            X_val, y_val, qid_val = read_eval_set(eval_set)
-            table = self._read_table(X_val, reset=False)
-            held_out = _Part(
-                self._encoded(table), *_labels_and_queries(y_val, qid_val, table.n_rows)
-            )
-        seed = draw_seed(self.random_state)
+            X, y, qid = read_eval_set(eval_set)
+            table = read_table_for(self, X, reset=False)
+            held_out = _Part(self._encoded(table), *_labels_and_queries(y, qid, table.n_rows))
         fit = self._fit_lightgbm if self.backend == "lightgbm" else self._fit_xgboost
-        self.peer_ = fit(train, held_out, seed)
+        self.peer_ = fit(train, held_out, self._objective(train), draw_seed(self.random_state))
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """Scores of documents, (n_rows,)."""
         check_is_fitted(self)
-        features = self._features(X)
+        features: Any = self._encoded(read_table_for(self, X, reset=False))
+        given: dict[str, Any] = {}
         if self.backend == "xgboost":
-            xgboost = import_peer("xgboost", BOOSTING)
+            features = import_peer("xgboost", BOOSTING).DMatrix(features)
             stop = self.peer_.attr("best_iteration")
-            rounds = (0, int(stop) + 1) if stop is not None else (0, 0)
-            matrix = xgboost.DMatrix(features)
-            return np.asarray(self.peer_.predict(matrix, iteration_range=rounds), np.float64)
-        return np.asarray(self.peer_.predict(features), dtype=np.float64)
+            given["iteration_range"] = (0, int(stop) + 1) if stop is not None else (0, 0)
+        return np.asarray(self.peer_.predict(features, **given), dtype=np.float64)
 
-    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+    def score(self, X: TableLike, y: ArrayLike, qid: Qid = None) -> float:
         """NDCG@10 with discount log2, queries without a relevant document skipped."""
         return float(measure(self.predict(X), labels_as_array(y), qid))
 
-    def serialized(self) -> bytes:
-        check_is_fitted(self)
+    def _stored(self) -> bytes:
         if self.backend == "xgboost":
             return bytes(self.peer_.save_raw("ubj"))
         return str(self.peer_.model_to_string()).encode()
 
-    def _objective(self, train: _Part) -> Any:
-        """A function (scores) -> (gradient, hessian), or None for LambdaRank's own."""
-        raise NotImplementedError
+    def _objective(self, train: _Part) -> Gradients | None:
+        """Gradient and Hessian of scores, or None for LambdaRank's own."""
+        return None
 
-    def _fit_lightgbm(self, train: _Part, held_out: _Part | None, seed: int) -> Any:
+    def _fit_lightgbm(
+        self, train: _Part, held_out: _Part | None, gradients: Gradients | None, seed: int
+    ) -> Any:
         lightgbm = import_peer("lightgbm", BOOSTING)
-        gradients = self._objective(train)
-        parameters = {
+        settings = {
             "objective": "lambdarank",
             "metric": "None",
             "seed": seed,
@@ -115,32 +105,25 @@ class _BoostedRanker(PeerEstimator):
             **(self.options or {}),
         }
         if gradients is not None:
-            parameters["objective"] = lambda scores, data: gradients(scores)
+            settings["objective"] = lambda scores, data: gradients(scores)
         data = lightgbm.Dataset(train.features, train.labels, group=train.queries.lengths)
-        callbacks, valid = [], []
+        given: dict[str, Any] = {}
         if held_out is not None:
-            valid = [
-                lightgbm.Dataset(
-                    held_out.features, held_out.labels, group=held_out.queries.lengths,
-                    reference=data,
-                )
-            ]  # fmt: skip
-            callbacks = [lightgbm.early_stopping(self.early_stopping_rounds, verbose=False)]
-        return lightgbm.train(
-            parameters,
-            data,
-            self.n_estimators,
-            valid_sets=valid,
-            feval=None
-            if held_out is None
-            else lambda scores, data: ("ndcg@10", held_out.ndcg(scores), True),
-            callbacks=callbacks,
-        )
+            validation = data.create_valid(
+                held_out.features, held_out.labels, group=held_out.queries.lengths
+            )
+            given = {
+                "valid_sets": [validation],
+                "feval": lambda scores, data: ("ndcg@10", held_out.ndcg(scores), True),
+                "callbacks": [lightgbm.early_stopping(self.early_stopping_rounds, verbose=False)],
+            }
+        return lightgbm.train(settings, data, self.n_estimators, **given)
 
-    def _fit_xgboost(self, train: _Part, held_out: _Part | None, seed: int) -> Any:
+    def _fit_xgboost(
+        self, train: _Part, held_out: _Part | None, gradients: Gradients | None, seed: int
+    ) -> Any:
         xgboost = import_peer("xgboost", BOOSTING)
-        gradients = self._objective(train)
-        parameters = {
+        settings = {
             "objective": "rank:ndcg",
             "tree_method": "hist",
             "seed": seed,
@@ -149,12 +132,11 @@ class _BoostedRanker(PeerEstimator):
             "base_score": 0.0,
             **(self.options or {}),
         }
-        if gradients is not None:
-            parameters["objective"] = "reg:squarederror"
         data = xgboost.DMatrix(train.features, train.labels)
         data.set_group(train.queries.lengths)
         given: dict[str, Any] = {}
         if gradients is not None:
+            settings["objective"] = "reg:squarederror"
             given["obj"] = lambda scores, data: gradients(scores)
         if held_out is not None:
             validation = xgboost.DMatrix(held_out.features, held_out.labels)
@@ -166,7 +148,7 @@ class _BoostedRanker(PeerEstimator):
                 "maximize": True,
                 "verbose_eval": False,
             }
-        return xgboost.train(parameters, data, self.n_estimators, **given)
+        return xgboost.train(settings, data, self.n_estimators, **given)
 
 
 class LambdaMARTRanker(_BoostedRanker):
@@ -192,9 +174,6 @@ class LambdaMARTRanker(_BoostedRanker):
     True
     """
 
-    def _objective(self, train: _Part) -> Any:
-        return None
-
 
 class UMartRanker(_BoostedRanker):
     """uMart: boosted trees on the gradient and Hessian of uRank's loss (Zhu & Klabjan, 2020).
@@ -209,7 +188,7 @@ class UMartRanker(_BoostedRanker):
     True
     """
 
-    def _objective(self, train: _Part) -> Any:
+    def _objective(self, train: _Part) -> Gradients:
         labels, lengths = train.labels, train.queries.lengths
         return lambda scores: urank_gradients(scores, labels, lengths)
 
@@ -221,29 +200,27 @@ class _Part:
         self.features = features[queries.order]
         self.labels = labels[queries.order]
         self.queries = queries
-        self._row, self._column = slots(queries.lengths)
-        self._shape = (len(queries), int(queries.lengths.max()))
 
     def ndcg(self, scores: np.ndarray) -> float:
         """NDCG@10 of scores of these rows; 0 where no query has a relevant document."""
-        padded = np.zeros((3, *self._shape))
-        values = (scores, self.labels, np.ones(len(self.labels)))
-        padded[:, self._row, self._column] = values
+        padded = np.zeros((3, len(self.queries), int(self.queries.lengths.max())))
+        row, column = slots(self.queries.lengths)
+        padded[:, row, column] = (scores, self.labels, np.ones(len(self.labels)))
         s, y, mask = torch.from_numpy(padded)
         return float(ndcg(s, y, 10, mask.bool()).nan_to_num(0.0))
 
 
-def _labels_and_queries(y: Any, qid: Any, n_rows: int) -> tuple[np.ndarray, Queries]:
+def _labels_and_queries(y: ArrayLike, qid: Qid, n_rows: int) -> tuple[np.ndarray, Queries]:
     if y is None:
-        raise ValueError("y must hold one grade 0, 1, 2, … a row, however: y=None")
+        raise ValueError("y must hold one grade 0, 1, 2, … per row; got y=None")
     labels = check_array(labels_as_array(y), dtype=np.float64, ensure_2d=False, input_name="y")
     check_consistent_length(labels, np.empty(n_rows))
     if labels.ndim != 1:
-        raise ValueError(f"y must hold one grade a row, however: its shape is {labels.shape}")
+        raise ValueError(f"y must hold one grade per row; its shape is {labels.shape}")
     if not are_grades(labels):
         wrong = labels[not_grades(labels)][0]
         raise ValueError(
-            f"y must hold grades 0, 1, 2, … up to {MAX_GRADE}, however: {wrong:g}; map the labels "
-            "to grades"
+            f"y must hold grades 0, 1, 2, … up to {MAX_GRADE}; got {wrong:g}. Map the labels to "
+            "grades."
         )
     return labels, group_queries(qid, n_rows)

@@ -263,8 +263,7 @@ def model_size(estimator: Any) -> int:
         return len(estimator.serialized())
     if not hasattr(estimator, "network_"):
         raise ValueError(
-            f"model_size takes a fitted estimator of the registry, however: {estimator!r}; "
-            "call fit first"
+            f"model_size takes a fitted estimator of the registry; got {estimator!r}. Fit it first."
         )
     tensors = estimator.network_.state_dict().values()
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
@@ -272,10 +271,10 @@ def model_size(estimator: Any) -> int:
 
 def _method(name: str) -> Method:
     if name not in _METHODS:
-        raise ValueError(f"name must be one of {', '.join(_METHODS)}, however: name={name!r}")
+        raise ValueError(f"name must be one of {', '.join(_METHODS)}; got {name!r}")
     return _METHODS[name]
 
 
 def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, however: {name}={value!r}")
+        raise ValueError(f"{name} must be one of {choices}; got {value!r}")

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import field
+from typing import Any
 
 from sklearn import ensemble
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from nrs.baselines.peers import PeerEstimator, PeerRegressor, ProbabilityPeerClassifier
+from nrs.baselines.peers import (
+    PeerEstimator,
+    PeerRegressor,
+    ProbabilityPeerClassifier,
+    UnweightedPeer,
+)
+from nrs.tabular.parameters import parameters
 
 
+@parameters
 class _Forest(PeerEstimator):
-    def __init__(
-        self,
-        n_estimators: int = 500,
-        *,
-        max_features: float | str | None = None,
-        min_samples_leaf: int = 1,
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = 1,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_estimators: int = field(default=500, kw_only=False)
+    max_features: float | str | None = None
+    min_samples_leaf: int = 1
 
 
-class _RandomSubspace(_Forest):
+class _RandomSubspace(UnweightedPeer, _Forest):
     def _make_peer(self, n_classes: int | None, seed: int) -> Any:
         if n_classes is None:
             bagging, tree = ensemble.BaggingRegressor, DecisionTreeRegressor
@@ -68,25 +63,9 @@ class RandomSubspaceClassifier(_RandomSubspace, ProbabilityPeerClassifier):
     True
     """
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit to a raw table and labels of any type; rows have no weights here."""
-        return super().fit(X, y)
-
 
 class RandomSubspaceRegressor(_RandomSubspace, PeerRegressor):
-    """RS for one number; parameters as of :class:`RandomSubspaceClassifier`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> RandomSubspaceRegressor(10, random_state=0).fit(X, y).predict(X).shape
-    (442,)
-    """
-
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit to a raw table and one number a row; rows have no weights here."""
-        return super().fit(X, y)
+    """RS for one number; parameters as of :class:`RandomSubspaceClassifier`."""
 
 
 class _RandomForest(_Forest):
@@ -110,15 +89,10 @@ class RandomForestClassifier(_RandomForest, ProbabilityPeerClassifier):
 
     Parameters
     ----------
-    n_estimators : int
-        Number of trees; the paper's 500.
     max_features : float, int, str or None
         Features tried at a split; None is √d for classes and d / 3 for numbers.
-    min_samples_leaf : int
-    categorical_features, random_state
-        As of :class:`nrs.NRSClassifier`.
-    n_jobs : int
-        Processes.
+    n_estimators, min_samples_leaf, categorical_features, random_state, n_jobs
+        As of :class:`RandomSubspaceClassifier`.
 
     Examples
     --------
@@ -130,12 +104,4 @@ class RandomForestClassifier(_RandomForest, ProbabilityPeerClassifier):
 
 
 class RandomForestRegressor(_RandomForest, PeerRegressor):
-    """RF for one number; parameters as of :class:`RandomForestClassifier`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> RandomForestRegressor(10, random_state=0).fit(X, y).predict(X).shape
-    (442,)
-    """
+    """RF for one number; parameters as of :class:`RandomForestClassifier`."""

@@ -19,15 +19,8 @@ _POLICY = (
 def draw_document(title: str, header: Html, main: Html, *styles: str) -> Html:
     """A whole page: style, scripts and plotly.js inside, no request to make.
 
-    Parameters
-    ----------
-    main : has an element with the id ``summary``, to skip to.
-    styles : further style sheets among the package's assets.
-
-    Raises
-    ------
-    ImportError
-        Without plotly; the extra ``plots`` installs it.
+    `main` has an element with the id ``summary``, to skip to; `styles` are further style sheets
+    among the package's assets. Raises ImportError without plotly; the extra ``plots`` installs it.
     """
     library = plotly_js()
     head = tag(

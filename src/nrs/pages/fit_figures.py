@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 import numpy as np
 
+from nrs.pages.figures import plain
 from nrs.pages.series import COLOURS
 
 # Points of a curve, and of a cloud of points: more only make the page larger.
@@ -26,7 +26,7 @@ def _panel(
     return {
         "data": data,
         "layout": {
-            "title": {"text": f"<b>{_text(title)}</b>", "font": {"size": 14}, "x": 0.5},
+            "title": {"text": f"<b>{plain(title)}</b>", "font": {"size": 14}, "x": 0.5},
             "height": height,
             "margin": _MARGIN,
             "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
@@ -40,7 +40,7 @@ def _panel(
 
 def _line(name: str, x: Any, y: Any, ink: str, **more: Any) -> dict[str, Any]:
     return {
-        "type": "scatter", "mode": "lines", "name": _text(name), "x": _numbers(x),
+        "type": "scatter", "mode": "lines", "name": plain(name), "x": _numbers(x),
         "y": _numbers(y), "line": {"color": ink, "width": 2} | more.pop("line", {}), **more,
     }  # fmt: skip
 
@@ -55,12 +55,7 @@ def learning_curves(history: Any) -> dict[str, Any]:
         data.append(_line("not learned from", epochs, history["val_loss"], COLOURS[1], mode=marks))
     if history.best_epoch is not None:
         at = history.best_epoch + 1
-        shapes = [
-            {
-                "type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1,
-                "line": {"color": COLOURS[6], "dash": "dot", "width": 1.5},
-            }
-        ]  # fmt: skip
+        shapes = [_upright(at, 1, {"color": COLOURS[6], "dash": "dot", "width": 1.5})]
     return _panel("Loss", data, "round", "loss", shapes=shapes)
 
 
@@ -85,7 +80,7 @@ def confusion(scored: Any) -> dict[str, Any]:
          for a in labels]
     )  # fmt: skip
     shares = table / np.maximum(table.sum(1, keepdims=True), 1)
-    names = [_text(label) for label in labels.tolist()]
+    names = [plain(label) for label in labels.tolist()]
     few = len(labels) <= _MAX_CLASSES
     data = {
         "type": "heatmap", "x": names, "y": names, "z": _numbers(shares),
@@ -118,7 +113,7 @@ def roc_and_precision(scored: Any) -> list[dict[str, Any]]:
         name, ink = str(classes[place]), colour(place)
         roc.append(_line(name, *_thinned(wrong, right), ink))
         precision.append(_line(name, *_thinned(found, exact), ink))
-    guess = _line("guessing", [0, 1], [0, 1], COLOURS[6], line={"dash": "dot", "width": 1})
+    guess = _diagonal("guessing", [0, 1])
     # A little room, so that a curve along the edge is seen.
     unit = {"range": [-0.02, 1.02]}
     both: dict[str, Any] = {"xaxis": unit, "yaxis": unit, "showlegend": len(classes) > 2}
@@ -148,9 +143,9 @@ def calibration(scored: Any) -> dict[str, Any]:
         "line": {"color": COLOURS[0], "width": 1.5}, "name": "model",
         "hovertext": [f"{k:,} rows" for k in n],
     }  # fmt: skip
-    ideal = _line("ideal", [0, 1], [0, 1], COLOURS[6], line={"dash": "dot", "width": 1})
+    ideal = _diagonal("ideal", [0, 1])
     unit = {"range": [-0.04, 1.04]}
-    of = f" of {_text(scored.classes[1])}" if len(scored.classes) == 2 else ""
+    of = f" of {plain(scored.classes[1])}" if len(scored.classes) == 2 else ""
     return _panel(
         "Calibration", [ideal, data], f"predicted probability{of}", "observed share",
         xaxis=unit, yaxis=unit, showlegend=False,
@@ -166,7 +161,7 @@ def residuals(scored: Any) -> list[dict[str, Any]]:
         "type": "scatter", "mode": "markers", "x": _numbers(truth), "y": _numbers(predicted),
         "marker": {"color": COLOURS[0], "size": 5, "opacity": 0.5}, "name": "rows",
     }  # fmt: skip
-    ideal = _line("ideal", ends, ends, COLOURS[6], line={"dash": "dot", "width": 1})
+    ideal = _diagonal("ideal", ends)
     errors = scored.predicted - scored.truth
     counts, edges = np.histogram(errors, bins=40)
     bars = _bars((edges[1:] + edges[:-1]) / 2, counts, COLOURS[1])
@@ -181,7 +176,7 @@ def importance(names: list[str], shares: np.ndarray, most: int = 20) -> dict[str
     order = np.argsort(-shares)[:most][::-1]
     data = {
         "type": "bar", "orientation": "h", "x": _numbers(100 * shares[order]),
-        "y": [_text(_short(names[place])) for place in order.tolist()],
+        "y": [plain(_short(names[place])) for place in order.tolist()],
         "marker": {"color": COLOURS[0]},
         "hovertemplate": "%{y}: %{x:.1f} %<extra></extra>",
     }  # fmt: skip
@@ -203,11 +198,8 @@ def sums(values: np.ndarray, groups: list[tuple[str, str, np.ndarray]]) -> dict[
     data = []
     for name, ink, mask in groups:
         counts, _ = np.histogram(clipped[mask], bins=edges)
-        data.append(_bars((edges[1:] + edges[:-1]) / 2, counts, ink) | {"name": _text(name)})
-    threshold = {
-        "type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1.02,
-        "line": {"color": COLOURS[6], "width": 2},
-    }  # fmt: skip
+        data.append(_bars((edges[1:] + edges[:-1]) / 2, counts, ink) | {"name": plain(name)})
+    threshold = _upright(0, 1.02, {"color": COLOURS[6], "width": 2})
     panel = _panel(
         "", data, "weighted sum − threshold", "rows", height=190,
         barmode="stack", bargap=0.03, shapes=[threshold], showlegend=False,
@@ -215,6 +207,16 @@ def sums(values: np.ndarray, groups: list[tuple[str, str, np.ndarray]]) -> dict[
     panel["layout"]["margin"] = {"l": 44, "r": 8, "t": 8, "b": 40}
     del panel["layout"]["title"]
     return panel
+
+
+def _upright(x: float, top: float, line: dict[str, Any]) -> dict[str, Any]:
+    """A vertical line up to this share of the height."""
+    place = {"x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": top}
+    return {"type": "line", **place, "line": line}
+
+
+def _diagonal(name: str, ends: list[float]) -> dict[str, Any]:
+    return _line(name, ends, ends, COLOURS[6], line={"dash": "dot", "width": 1})
 
 
 def _bars(x: Any, y: Any, ink: str) -> dict[str, Any]:
@@ -236,8 +238,3 @@ def _numbers(values: Any) -> Any:
 
 def _short(text: str, most: int = 28) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _text(value: object) -> str:
-    """Text in which plotly finds no tags and, between dollar signs, no formulas."""
-    return html.escape(str(value), quote=False).replace("$", "&#36;")

@@ -10,7 +10,7 @@ from nrs._version import __version__
 from nrs.files.scores import Scored, ScoredTargets
 from nrs.pages import fit_figures
 from nrs.pages.document import draw_document, draw_plots
-from nrs.pages.html import Html, tag
+from nrs.pages.html import Html, facts_list, header_row, scrollable, tag, tile
 from nrs.pages.tree_html import draw_trees
 from nrs.pages.wrong_rows import draw_wrong_rows
 
@@ -39,12 +39,8 @@ def draw_fit_report(fitted: FittedFile) -> Html:
 
     Learning curves; the confusion matrix, ROC, precision–recall and calibration, or residuals, of
     rows that the model did not learn from; the columns by importance; the most decisive trees with
-    how the rows fall; a searchable table of mispredicted rows; the settings.
-
-    Raises
-    ------
-    ImportError
-        Without plotly; the extra ``plots`` installs it.
+    how the rows fall; a searchable table of mispredicted rows; the settings. Raises ImportError
+    without plotly; the extra ``plots`` installs it.
     """
     model, table, scored = fitted.model, fitted.table, fitted.scored
     some = np.linspace(0, len(table.truth) - 1, min(MAX_ROWS, len(table.truth))).astype(int)
@@ -99,10 +95,7 @@ def _summary(fitted: FittedFile) -> Html:
         lead = f"Measured on {len(scored):,} {by}, which the predicting members did not learn from."
         if table.targets is not None:
             lead += f" Means over the {len(table.targets.names)} targets:"
-        tiles = [
-            tag("li", tag("strong", _shown(name, value)), tag("span", _WORDS[name]), class_="tile")
-            for name, value in scored.scores().items()
-        ]
+        tiles = [tile(_shown(name, value), _WORDS[name]) for name, value in scored.scores().items()]
         parts.append(tag("ul", *tiles, class_="tiles"))
         if isinstance(scored, ScoredTargets):
             parts.append(_scores_by_target(scored.scores_by_target()))
@@ -115,13 +108,13 @@ def _summary(fitted: FittedFile) -> Html:
 
 def _scores_by_target(found: dict[str, dict[str, float]]) -> Html:
     metrics = list(dict.fromkeys(metric for scores in found.values() for metric in scores))
-    head = [tag("th", title, scope="col") for title in ("target", *map(_WORDS.get, metrics))]
     lines = []
     for name, scores in found.items():
         cells = [_shown(key, scores[key]) if key in scores else "–" for key in metrics]
         lines.append(tag("tr", tag("th", name, scope="row"), *(tag("td", cell) for cell in cells)))
-    grid = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *lines), class_="cells")
-    return tag("div", grid, class_="scroll", tabindex="0", role="region", aria_label="Scores")
+    head = header_row(("target", *map(_WORDS.get, metrics)))
+    grid = tag("table", head, tag("tbody", *lines), class_="cells")
+    return scrollable(grid, aria_label="Scores")
 
 
 def _shown(name: str, value: float) -> str:
@@ -212,16 +205,7 @@ def _settings(model: Any) -> Html:
         "Used": {k: v for k, v in model.recipe_.to_dict().items() if v is not None},
     }
     drawn = [
-        tag(
-            "div",
-            tag("h3", title),
-            tag("dl", *(part for k, v in facts.items() for part in (tag("dt", k), tag("dd", v)))),
-        )
-        for title, facts in groups.items()
+        tag("div", tag("h3", title), facts_list(facts.items())) for title, facts in groups.items()
     ]
-    return tag(
-        "section",
-        tag("h2", "Settings"),
-        tag("div", *drawn, class_="facts"),
-        id="settings",
-    )
+    grid = tag("div", *drawn, class_="facts")
+    return tag("section", tag("h2", "Settings"), grid, id="settings")

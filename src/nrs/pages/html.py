@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -65,3 +66,23 @@ def script_json(value: Any) -> Html:
     for character in "<\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Html(text)
+
+
+def facts_list(facts: Iterable[tuple[object, object]]) -> Html:
+    """Names and what they stand for, as a description list."""
+    return tag("dl", *(part for k, v in facts for part in (tag("dt", k), tag("dd", v))))
+
+
+def header_row(titles: Iterable[object]) -> Html:
+    """The head of a table."""
+    return tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles)))
+
+
+def tile(number: object, words: object, style: str = "") -> Html:
+    """A large number and what it counts, for a list of such."""
+    return tag("li", tag("strong", number), tag("span", words), class_=f"tile {style}".strip())
+
+
+def scrollable(grid: Html, **label: str) -> Html:
+    """A wide table in a box that scrolls, also by keyboard; a reader hears its label."""
+    return tag("div", grid, class_="scroll", tabindex="0", role="region", **label)

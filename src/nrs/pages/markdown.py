@@ -9,7 +9,7 @@ from typing import Any
 from nrs.pages.agreement import Agreement, Tolerance
 from nrs.pages.numbers import column_decimals, mean_and_std
 from nrs.pages.sections import environment_groups, headline, in_short, total
-from nrs.pages.table_html import counts_of, ranks_sentence, win_tie_lose_sentence
+from nrs.pages.table_html import foot_rows, ranks_sentence, win_tie_lose_sentence
 from nrs.pages.tables import Cell, Table
 
 
@@ -86,21 +86,9 @@ def _cells(table: Table) -> str:
     rows = []
     for row in table.rows:
         cells = [table.grid.get((row, column)) for column in table.columns]
-        rows.append(
-            [
-                escape(row),
-                *("" if c is None else write_cell(c, decimals[c.column], table) for c in cells),
-            ]
-        )
-    for label, key, write in (
-        ("win / tie / lose", "win_tie_lose", counts_of),
-        ("average rank", "average_ranks", lambda rank: f"{rank:.2f}"),
-    ):
-        values = table.statistics.get(key) or {}
-        if any(column in values for column in table.columns):
-            rows.append(
-                [f"**{label}**", *(write(values[c]) if c in values else "–" for c in table.columns)]
-            )
+        texts = ["" if c is None else write_cell(c, decimals[c.column], table) for c in cells]
+        rows.append([escape(row), *texts])
+    rows += [[f"**{label}**", *texts] for label, texts in foot_rows(table)]
     return _grid([escape(table.x_label), *map(escape, table.columns)], rows)
 
 

@@ -16,10 +16,7 @@ _MARKERS = ["o", "s", "D", "^", "v", "P", "X"]
 def figure(width: float, height: float) -> Any:
     """An empty figure of this size in inches, outside of any window or notebook.
 
-    Raises
-    ------
-    ImportError
-        Without matplotlib; the extra ``plots`` installs it.
+    Raises ImportError without matplotlib; the extra ``plots`` installs it.
     """
     matplotlib = import_optional("matplotlib.figure", "the report", "plots")
     return matplotlib.Figure(figsize=(width, height), facecolor="white")

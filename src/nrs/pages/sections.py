@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nrs.pages.agreement import Agreement, Tolerance
-from nrs.pages.html import Html, tag
+from nrs.pages.html import Html, facts_list, tag, tile
 from nrs.pages.tables import Counts, Table
 
 
@@ -28,15 +28,11 @@ def headline(counts: Counts) -> str:
         )
     else:
         text += "None of them can be compared with a value of the paper. "
-    rest = [
-        f"{number} {word}"
-        for number, word in (
-            (counts.not_run, "were not run"),
-            (counts.failed, "failed"),
-            (counts.timeout, "reached the time limit"),
-        )
-        if number
-    ]
+    others = {
+        "were not run": counts.not_run, "failed": counts.failed,
+        "reached the time limit": counts.timeout,
+    }  # fmt: skip
+    rest = [f"{number} {words}" for words, number in others.items() if number]
     if not rest:
         return text + "Nothing is missing."
     listed = rest[0] if len(rest) == 1 else f"{', '.join(rest[:-1])} and {rest[-1]}"
@@ -48,12 +44,12 @@ def draw_summary(tables: Sequence[Table], tolerance: Tolerance) -> Html:
     counts = total(tables)
     share = f"{100 * counts.agree / counts.compared:.0f} %" if counts.compared else "–"
     tiles = [
-        _tile(counts.run, f"of {counts.total} cells run"),
-        _tile(share, f"agree: {counts.agree} of {counts.compared} compared", "agrees"),
-        _tile(counts.better, "better than the paper", "better"),
-        _tile(counts.worse, "worse than the paper", "worse"),
-        _tile(counts.failed + counts.timeout, "failed or out of time", "missing"),
-        _tile(counts.not_run, "not run", "missing"),
+        tile(counts.run, f"of {counts.total} cells run"),
+        tile(share, f"agree: {counts.agree} of {counts.compared} compared", "agrees"),
+        tile(counts.better, "better than the paper", "better"),
+        tile(counts.worse, "worse than the paper", "worse"),
+        tile(counts.failed + counts.timeout, "failed or out of time", "missing"),
+        tile(counts.not_run, "not run", "missing"),
     ]
     legend = [
         tag("li", tag("span", one.symbol, class_=f"swatch {one.label}"), f" {one.meaning}")
@@ -72,23 +68,13 @@ def draw_summary(tables: Sequence[Table], tolerance: Tolerance) -> Html:
     )
 
 
-def _tile(number: object, words: str, style: str = "") -> Html:
-    return tag("li", tag("strong", number), tag("span", words), class_=f"tile {style}".strip())
-
-
 def draw_contents(tables: Sequence[Table]) -> Html:
     """Links to every table, each with a bar of how its cells came out."""
     items = []
     for table in tables:
-        counts = table.counts
-        items.append(
-            tag(
-                "li",
-                tag("a", table.title, href=f"#{table.anchor}"),
-                _bar(counts),
-                tag("span", in_short(counts), class_="quiet"),
-            )
-        )
+        link = tag("a", table.title, href=f"#{table.anchor}")
+        words = tag("span", in_short(table.counts), class_="quiet")
+        items.append(tag("li", link, _bar(table.counts), words))
     tail = [
         tag("li", tag("a", words, href=f"#{anchor}"))
         for words, anchor in (("What was not run", "missing"), ("Environment", "environment"))
@@ -114,17 +100,13 @@ def in_short(counts: Counts) -> str:
 
 
 def _bar(counts: Counts) -> Html:
-    uncompared = counts.run - counts.compared
-    missing = counts.total - counts.run
+    numbers = {
+        "agrees": counts.agree, "better": counts.better, "worse": counts.worse,
+        "uncompared": counts.run - counts.compared, "missing": counts.total - counts.run,
+    }  # fmt: skip
     parts = [
         tag("span", class_=style, style=f"flex-grow: {number}")
-        for style, number in (
-            ("agrees", counts.agree),
-            ("better", counts.better),
-            ("worse", counts.worse),
-            ("uncompared", uncompared),
-            ("missing", missing),
-        )
+        for style, number in numbers.items()
         if number
     ]
     return tag("span", *parts, class_="bar", aria_hidden="true")
@@ -179,18 +161,7 @@ def draw_environment(environment: Mapping[str, Any] | None) -> Html:
         parts = [tag("p", "No facts about the environment were recorded.", class_="quiet")]
     else:
         parts = [
-            tag(
-                "div",
-                tag("h3", name.capitalize()),
-                tag(
-                    "dl",
-                    *(
-                        tag(word, text)
-                        for fact in facts
-                        for word, text in zip(("dt", "dd"), fact, strict=True)
-                    ),
-                ),
-            )
+            tag("div", tag("h3", name.capitalize()), facts_list(facts))
             for name, facts in groups.items()
         ]
     grid = tag("div", *parts, class_="facts")

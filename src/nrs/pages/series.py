@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nrs.pages.tables import Cell, Table
@@ -85,13 +85,10 @@ def panels_of(table: Table) -> list[Panel]:
     if xs is not None:
         if _are_apart([[value.mean for value in one.values] for one in series]):
             return [Panel(one.name, [one], ticks, table.x_label) for one in series]
-    elif _are_apart(
-        [
-            [value.mean for one in series for value in one.values if value.cell.row == row]
-            for row in rows
-        ]
-    ):
-        return [_row_panel(table, row, series) for row in rows]
+        return [Panel("", series, ticks, table.x_label)]
+    values = [value for one in series for value in one.values]
+    if _are_apart([[value.mean for value in values if value.cell.row == row] for row in rows]):
+        return [_row_panel(row, series) for row in rows]
     return [Panel("", series, ticks, table.x_label)]
 
 
@@ -107,11 +104,11 @@ def _series(table: Table, index: int, places: dict[Any, float | str]) -> Series:
     return Series(column, index, reported, measured)
 
 
-def _row_panel(table: Table, row: Any, series: list[Series]) -> Panel:
+def _row_panel(row: Any, series: list[Series]) -> Panel:
     """One row of the figure with the names of the series on its x axis."""
 
     def here(values: Iterable[Value], name: str) -> list[Value]:
-        return [Value(name, v.mean, v.std, v.cell) for v in values if v.cell.row == row]
+        return [replace(v, x=name) for v in values if v.cell.row == row]
 
     kept = [
         Series(s.name, s.index, here(s.reported, s.name), here(s.measured, s.name)) for s in series
@@ -135,15 +132,11 @@ def _numbers(rows: Iterable[Any]) -> dict[Any, float] | None:
 
     Text that reads as a number is one, for rows that went through a JSON key.
     """
-    numbers: dict[Any, float] = {}
-    for row in rows:
-        try:
-            numbers[row] = float(row)
-        except (TypeError, ValueError):
-            return None
-        if not math.isfinite(numbers[row]):
-            return None
-    return numbers
+    try:
+        numbers = {row: float(row) for row in rows}
+    except (TypeError, ValueError):
+        return None
+    return numbers if all(map(math.isfinite, numbers.values())) else None
 
 
 def _are_apart(groups: list[list[float]]) -> bool:

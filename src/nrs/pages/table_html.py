@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nrs.pages.html import Html, join, tag
+from nrs.pages.html import Html, header_row, join, scrollable, tag
 from nrs.pages.numbers import column_decimals, mean_and_std, p_value
 from nrs.pages.ranks import lay_out, tied_groups, to_svg
 from nrs.pages.tables import Cell, Table
@@ -19,20 +19,12 @@ def draw_cells(table: Table) -> Html:
     if not table.cells:
         return tag("p", "This table has no cells.", class_="quiet")
     heading = f"{table.anchor}-caption"
-    head = tag(
-        "thead",
-        tag(
-            "tr",
-            tag("th", table.x_label or "", scope="col"),
-            *(tag("th", column, scope="col") for column in table.columns),
-        ),
-    )
+    head = header_row((table.x_label or "", *table.columns))
     decimals = column_decimals(table)
     body = tag("tbody", join([_row(table, row, decimals) for row in table.rows]))
     caption = tag("caption", f"{table.title}: measured, and below it the paper", id=heading)
     grid = tag("table", caption, head, body, _foot(table), class_="cells", id=f"{table.anchor}-t")
-    scroll = tag("div", grid, class_="scroll", tabindex="0", role="region", aria_labelledby=heading)
-    return join([_search(table), scroll, _notes(table)])
+    return join([_search(table), scrollable(grid, aria_labelledby=heading), _notes(table)])
 
 
 def _row(table: Table, row: Any, decimals: Mapping[str, int]) -> Html:
@@ -96,53 +88,44 @@ def _title(cell: Cell, decimals: int) -> str:
 
 
 def _foot(table: Table) -> Html:
-    """Win/tie/lose and average ranks below the columns they belong to."""
-    rows = []
-    for label, key, write in _FOOT_ROWS:
-        values = table.statistics.get(key) or {}
-        if any(column in values for column in table.columns):
-            cells = [
-                tag("td", write(values[column]) if column in values else "–")
-                for column in table.columns
-            ]
-            rows.append(tag("tr", tag("th", label, scope="row"), *cells))
+    rows = [
+        tag("tr", tag("th", label, scope="row"), *(tag("td", text) for text in texts))
+        for label, texts in foot_rows(table)
+    ]
     return tag("tfoot", *rows) if rows else Html("")
 
 
-def counts_of(result: Any) -> str:
-    """Wins, ties and losses as text."""
+def foot_rows(table: Table) -> Iterator[tuple[str, list[str]]]:
+    """Win/tie/lose and average ranks below the columns they belong to, each with its label."""
+    for label, key, write in (
+        ("win / tie / lose", "win_tie_lose", _counts),
+        ("average rank", "average_ranks", lambda rank: f"{rank:.2f}"),
+    ):
+        values = table.statistics.get(key) or {}
+        if any(column in values for column in table.columns):
+            yield label, [write(values[c]) if c in values else "–" for c in table.columns]
+
+
+def _counts(result: Sequence[float]) -> str:
     return " / ".join(str(int(count)) for count in result)
-
-
-_FOOT_ROWS = (
-    ("win / tie / lose", "win_tie_lose", counts_of),
-    ("average rank", "average_ranks", lambda rank: f"{rank:.2f}"),
-)
 
 
 def _search(table: Table) -> Html:
     if len(table.rows) <= LONG:
         return Html("")
-    box = tag(
-        "label",
-        "Find rows ",
-        Html(f'<input type="search" data-filter="{table.anchor}-t" placeholder="name or note">'),
-    )
-    only = tag(
-        "label",
-        Html(f'<input type="checkbox" data-run-only="{table.anchor}-t">'),
-        " only rows that were run",
-    )
+    name = f"{table.anchor}-t"
+    field = Html(f'<input type="search" data-filter="{name}" placeholder="name or note">')
+    box = Html(f'<input type="checkbox" data-run-only="{name}">')
     shown = tag("output", f"{len(table.rows)} rows", aria_live="polite")
-    return tag("div", box, only, shown, class_="search")
+    labels = tag("label", "Find rows ", field), tag("label", box, " only rows that were run")
+    return tag("div", *labels, shown, class_="search")
 
 
 def _notes(table: Table) -> Html:
     if not table.notes:
         return Html("")
-    items = [
-        tag("li", note, id=f"{table.anchor}-note-{number}") for note, number in table.notes.items()
-    ]
+    anchor = f"{table.anchor}-note"
+    items = [tag("li", note, id=f"{anchor}-{number}") for note, number in table.notes.items()]
     return tag("ol", *items, class_="notes", aria_label=f"Notes to {table.title}")
 
 
@@ -198,12 +181,9 @@ def draw_statistics(table: Table) -> Html:
             tag("tr", tag("td", a), tag("td", b), tag("td", "–" if p is None else p_value(p)))
             for a, b, p in pairs
         ]
-        head = tag("tr", *(tag("th", word, scope="col") for word in ("method", "method", "p")))
+        head = header_row(("method", "method", "p"))
         caption = tag("caption", "Holm-corrected p-values of the Wilcoxon signed-rank tests")
-        grid = tag("table", caption, tag("thead", head), tag("tbody", *rows), class_="plain")
-        parts.append(
-            tag(
-                "details", tag("summary", "p-values of every pair"), tag("div", grid, class_="wide")
-            )
-        )
+        grid = tag("table", caption, head, tag("tbody", *rows), class_="plain")
+        summary = tag("summary", "p-values of every pair")
+        parts.append(tag("details", summary, tag("div", grid, class_="wide")))
     return join(parts)

@@ -102,13 +102,12 @@ class Table:
     def __post_init__(self) -> None:
         grid: dict[tuple[Any, str], Cell] = {}
         for cell in self.cells:
-            key = cell.row, cell.column
-            if key in grid:
+            if (cell.row, cell.column) in grid:
                 raise ValueError(
                     f"a row and column name one cell, however: table {self.name!r} has two of "
                     f"{cell.row!r} × {cell.column!r}; average its trials first"
                 )
-            grid[key] = cell
+            grid[cell.row, cell.column] = cell
         rows = list(dict.fromkeys(cell.row for cell in self.cells))
         columns = list(dict.fromkeys(cell.column for cell in self.cells))
         shown = (grid[row, column] for row in rows for column in columns if (row, column) in grid)
@@ -161,13 +160,8 @@ def read_tables(tables: Iterable[Mapping[str, Any]], tolerance: Tolerance) -> li
 
     A table's or a cell's own ``"tolerance"`` replaces the points of the rule; None there means
     that the values are shown but not compared (times on another machine). A cell's own
-    ``"higher_is_better"`` replaces its table's.
-
-    Raises
-    ------
-    ValueError
-        For a kind or a status that does not exist, two cells at one place, or two tables of one
-        name.
+    ``"higher_is_better"`` replaces its table's. Raises ValueError for a kind or a status that does
+    not exist, two cells at one place, or two tables of one name.
     """
     read: list[Table] = []
     anchors: set[str] = set()
@@ -182,16 +176,12 @@ def read_tables(tables: Iterable[Mapping[str, Any]], tolerance: Tolerance) -> li
         anchors.add(anchor)
         higher = bool(given.get("higher_is_better", True))
         points = given.get("tolerance", tolerance.points)
+        texts = {key: str(given.get(key) or "") for key in _TEXTS}
         read.append(
             Table(
                 name=name,
-                title=str(given.get("title") or name),
-                finding=str(given.get("finding") or ""),
-                verdict=str(given.get("verdict") or ""),
-                protocol=str(given.get("protocol") or ""),
+                **texts | {"title": texts["title"] or name},
                 kind=kind,
-                x_label=str(given.get("x_label") or ""),
-                y_label=str(given.get("y_label") or ""),
                 higher_is_better=higher,
                 tolerance=points,
                 cells=[
@@ -244,6 +234,7 @@ def _read_cell(
     )
 
 
+_TEXTS = ("title", "finding", "verdict", "protocol", "x_label", "y_label")
 _VALUES = ("reported", "reported_std", "measured", "measured_std")
 
 

@@ -22,12 +22,8 @@ Mean = tuple[str, np.ndarray, bool]
 def draw_trees(trees: Any, rows: Any, truth: dict[str, np.ndarray], is_class: bool) -> Html:
     """The trees of a model, each with its question and, given rows, how they fall.
 
-    Parameters
-    ----------
-    trees : :class:`nrs.explain.Trees`
-    rows : a table as the model reads it, or None.
-    truth : (n_rows,) labels or numbers of these rows, by target; empty if not known.
-    is_class : whether the truth holds labels.
+    `truth` holds the labels (if `is_class`) or numbers of the rows, (n_rows,) by target; it is
+    empty if they are not known.
     """
     values = None if rows is None else trees.sums(rows)
     groups = [] if values is None else _groups(truth, is_class, len(values))
@@ -74,11 +70,7 @@ def _groups(truths: dict[str, np.ndarray], is_class: bool, n_rows: int) -> list[
 
 
 def _draw_tree(
-    place: int,
-    tree: Any,
-    values: np.ndarray | None,
-    groups: list[Group],
-    means: list[Mean],
+    place: int, tree: Any, values: np.ndarray | None, groups: list[Group], means: list[Mean]
 ) -> Html:
     order = sorted(range(len(tree.inputs)), key=lambda k: -abs(tree.weights[k]))
     largest = max((abs(weight) for weight in tree.weights), default=1.0) or 1.0
@@ -111,13 +103,8 @@ def _draw_tree(
 def _term(name: str, weight: float, largest: float) -> Html:
     width = 50 * abs(weight) / largest
     bar = tag("span", class_="plus" if weight > 0 else "minus", style=f"width: {width:.0f}%")
-    return tag(
-        "div",
-        tag("b", name, title=name),
-        tag("i", f"{weight:+.2f}"),
-        tag("div", bar, class_="beam"),
-        class_="term",
-    )
+    parts = tag("b", name, title=name), tag("i", f"{weight:+.2f}"), tag("div", bar, class_="beam")
+    return tag("div", *parts, class_="term")
 
 
 def _leaf(word: str, side: np.ndarray, groups: list[Group], means: list[Mean]) -> Html:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrs.files.scores import Scored, ScoredTargets
-from nrs.pages.html import Html, tag
+from nrs.pages.html import Html, header_row, scrollable, tag
 
 if TYPE_CHECKING:
     from nrs.files.fit import FittedFile
@@ -40,21 +40,11 @@ def draw_wrong_rows(fitted: FittedFile, names: list[str]) -> Html:
         values = [column[place] for column in beside.values()] + list(cells[place].values())
         shown = (tag("td", _cell(value)) for value in values)
         lines.append(tag("tr", tag("th", number, scope="row"), *shown))
-    search = tag(
-        "div",
-        tag("label", "Search ", Html('<input type="search" data-filter="wrong-rows" data-whole>')),
-        tag("output"),
-        class_="search",
-    )
-    grid = tag(
-        "table",
-        tag("caption", "Mispredicted rows"),
-        tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles))),
-        tag("tbody", *lines),
-        id="wrong-rows",
-        class_="cells",
-    )
-    box = tag("div", grid, class_="scroll", tabindex="0", role="region", aria_label="Rows")
+    field = Html('<input type="search" data-filter="wrong-rows" data-whole>')
+    search = tag("div", tag("label", "Search ", field), tag("output"), class_="search")
+    caption, body = tag("caption", "Mispredicted rows"), tag("tbody", *lines)
+    grid = tag("table", caption, header_row(titles), body, id="wrong-rows", class_="cells")
+    box = scrollable(grid, aria_label="Rows")
     return tag("section", tag("h2", "Mispredicted rows"), tag("p", words), search, box, id="wrong")
 
 
@@ -86,8 +76,8 @@ def _several(scored: ScoredTargets) -> Listed:
     if parts[0].classes is None:
         # Errors in different units, each as a share of its target's spread.
         spread = [max(float(one.truth.std()), 1e-30) for one in parts]
-        errors = [np.abs(one.predicted - one.truth) / s
-                  for one, s in zip(parts, spread, strict=True)]  # fmt: skip
+        gaps = zip(parts, spread, strict=True)
+        errors = [np.abs(one.predicted - one.truth) / s for one, s in gaps]
         order = np.argsort(-np.sum(errors, axis=0), kind="stable")[:MAX_WRONG]
         words = f"The {len(order)} rows with the largest errors over all targets."
     else:

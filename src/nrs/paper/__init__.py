@@ -13,33 +13,14 @@ if TYPE_CHECKING:
     from nrs.paper.runner import Event, Summary, run
 
 __all__ = [
-    "Cell",
-    "Event",
-    "Measured",
-    "NotHereError",
-    "Printed",
-    "Results",
-    "Search",
-    "Subject",
-    "Summary",
-    "Table",
-    "entries",
-    "find_table",
-    "reported",
-    "run",
-    "tables",
-]
+    "Cell", "Event", "Measured", "NotHereError", "Printed", "Results", "Search", "Subject",
+    "Summary", "Table", "entries", "find_table", "reported", "run", "tables",
+]  # fmt: skip
 
 _HOMES = {
-    "Event": "runner",
-    "Results": "results",
-    "Summary": "runner",
-    "entries": "collect",
-    "find_table": "registry",
-    "reported": "printed",
-    "run": "runner",
-    "tables": "registry",
-}
+    "Event": "runner", "Results": "results", "Summary": "runner", "entries": "collect",
+    "find_table": "registry", "reported": "printed", "run": "runner", "tables": "registry",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

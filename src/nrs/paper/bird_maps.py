@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from nrs.datasets import DatasetNotFoundError, cache_folder, get
 from nrs.paper.bird_heads import Method
 from nrs.paper.pictures import data_file
 from nrs.paper.table import NotHereError
+from nrs.paper.trial import Clock
 from nrs.training import TrainSettings, train
 from nrs.training.history import History
 
@@ -37,10 +37,7 @@ class Maps:
 def feature_maps() -> Maps:
     """The backbone's last feature map of every picture, computed once and kept in the cache.
 
-    Raises
-    ------
-    NotHereError
-        If pictures or weights are not on this machine.
+    Raises NotHereError if pictures or weights are not on this machine.
     """
     from safetensors.torch import load_file, save
 
@@ -98,8 +95,7 @@ class Trained:
 
     history: History
     network: nn.Module
-    fit_cpu_s: float
-    fit_wall_s: float
+    times: dict[str, float]
 
 
 def train_frozen(
@@ -112,10 +108,12 @@ def train_frozen(
     width = getattr(pool, "out_features", channels)
     head = method.head(width, n_classes, seed)
     train_x, test_x = maps.train, maps.test
-    begin = time.process_time(), time.perf_counter()
+    times: dict[str, float] = {}
     if not method.trains_before:
-        train_x, test_x = _vectors(pool, train_x), _vectors(pool, test_x)
-    network = _Reader(nn.Identity() if not method.trains_before else pool, head)
+        with Clock("fit", times):
+            train_x, test_x = _vectors(pool, train_x), _vectors(pool, test_x)
+        pool = nn.Identity()
+    network = _Reader(pool, head)
 
     def batches(epoch: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
         order = torch.randperm(len(train_x), generator=generator)
@@ -129,18 +127,18 @@ def train_frozen(
     def evaluate(module: nn.Module) -> dict[str, float]:
         return _top(module, test_x, maps.test_labels)
 
-    history = train(
-        network, batches, step, settings,
-        generator=torch.Generator().manual_seed(seed),
-        evaluate=evaluate if curve else None,
-        monitor=None,
-        steps_per_epoch=max(1, len(train_x) // BATCH),
-    )  # fmt: skip
-    cpu, wall = time.process_time() - begin[0], time.perf_counter() - begin[1]
+    with Clock("fit", times):
+        history = train(
+            network, batches, step, settings,
+            generator=torch.Generator().manual_seed(seed),
+            evaluate=evaluate if curve else None,
+            monitor=None,
+            steps_per_epoch=max(1, len(train_x) // BATCH),
+        )  # fmt: skip
     if not curve:
         with torch.no_grad():
             history.rows[-1] |= evaluate(network)
-    return Trained(history, network, cpu, wall)
+    return Trained(history, network, times)
 
 
 def _vectors(pool: nn.Module, maps: Tensor) -> Tensor:
@@ -149,11 +147,8 @@ def _vectors(pool: nn.Module, maps: Tensor) -> Tensor:
 
 
 def _top(module: nn.Module, x: Tensor, labels: Tensor) -> dict[str, float]:
-    found = torch.cat([_best(module(part)) for part in x.split(BATCH)])
+    outputs = torch.cat([module(part) for part in x.split(BATCH)])
+    found = outputs.topk(min(5, outputs.shape[1]), dim=1).indices
     hits = found == labels[:, None]
     n = len(labels)
     return {"top1": 100 * hits[:, 0].sum().item() / n, "top5": 100 * hits.sum().item() / n}
-
-
-def _best(outputs: Tensor) -> Tensor:
-    return outputs.topk(min(5, outputs.shape[1]), dim=1).indices

@@ -18,7 +18,7 @@ from nrs.paper.bird_heads import FROZEN_EPOCHS, METHODS, REDUCED, SKETCH
 from nrs.paper.bird_maps import BACKBONE, BATCH, Maps, Trained, feature_maps, train_frozen
 from nrs.paper.pictures import (
     TINY_CLASSES,
-    curve_figure,
+    curve_figures,
     curves,
     data_file,
     measure_recipe,
@@ -26,6 +26,7 @@ from nrs.paper.pictures import (
     tiny_recipe,
 )
 from nrs.paper.table import Cell, Found, Measured, Printed, Search, Subject, Table
+from nrs.paper.trial import best_of
 from nrs.training import TrainSettings
 
 FROZEN, TUNED = "CUB-100", "CUB-100 fine-tuned"
@@ -66,14 +67,8 @@ def _search(search: Search) -> dict[str, Any]:
             )
             score = found.history.rows[-1]["top1"]
             tried.append({"settings": {"lr": lr, "weight_decay": decay}, "score": [score]})
-    best = max(tried, key=lambda entry: tuple(entry["score"]))
-    return {
-        "chosen": best["settings"],
-        "tried": tried,
-        "score": ["accuracy"],
-        "splits": {"n": 1, "rows_train": len(kept), "rows_test": len(held)},
-        "epochs": method.search_epochs,
-    }
+    splits = {"n": 1, "rows_train": len(kept), "rows_test": len(held)}
+    return best_of(tried, ["accuracy"], splits=splits, epochs=method.search_epochs)
 
 
 def _measure(cell: Cell, found: Found) -> Measured:
@@ -106,10 +101,10 @@ def _measured(trained: Trained, settings: dict[str, Any], maps: Maps) -> Measure
         metrics={
             **scores(last["top1"], last["top5"]),
             "params_m": parameters / 1e6,
-            "minutes": trained.fit_cpu_s / 60,
+            "minutes": trained.times["fit_cpu_s"] / 60,
             **curves(trained.history),
         },
-        times={"fit_cpu_s": trained.fit_cpu_s, "fit_wall_s": trained.fit_wall_s},
+        times=trained.times,
         settings=settings,
         data={"n_train": len(maps.train), "n_test": len(maps.test)},
     )
@@ -156,12 +151,7 @@ CUB100 = Table(
         f"{SKETCH}."
     ),
     printed=tuple(
-        Printed(
-            f"{word} / {method}",
-            column,
-            Subject("cub100", dataset, method),
-            metric=column,
-        )
+        Printed(f"{word} / {method}", column, Subject("cub100", dataset, method), metric=column)
         for dataset, word in SETTINGS
         for method in METHODS
         for column in COLUMNS
@@ -175,11 +165,6 @@ CUB100 = Table(
 )
 _LINES = [Subject("cub100", TUNED, method) for method in ("GAP+Linear", "GAP+NRS")]
 _FINDING = "With NRS training converges faster, to a lower loss and a higher accuracy."
-CUB100_CURVES = curve_figure(
-    "cub100_curves", "Birds, fine-tuned: test accuracy by epoch", _FINDING,
-    CUB100, _LINES, TUNED_EPOCHS, "accuracy", "test accuracy (%)",
-)  # fmt: skip
-CUB100_LOSS = curve_figure(
-    "cub100_loss", "Birds, fine-tuned: training loss by epoch", _FINDING,
-    CUB100, _LINES, TUNED_EPOCHS, "loss", "training loss",
-)  # fmt: skip
+CUB100_CURVES, CUB100_LOSS = curve_figures(
+    "cub100", "Birds, fine-tuned", _FINDING, CUB100, _LINES, TUNED_EPOCHS
+)

@@ -5,12 +5,12 @@ nrs paper run cifar10_small
 
 from __future__ import annotations
 
-from nrs.paper.pictures import curve_figure, measure_recipe, tiny_recipe
+from nrs.paper.pictures import curve_figures, measure_recipe, tiny_recipe
 from nrs.paper.table import Cell, Found, Measured, Printed, Subject, Table
 
 EXCITE = {"ResNet-20": "none", "SE-ResNet-20": "se", "SE-ResNet-20+NRS": "nrs"}
 EPOCHS, PICTURES = 5, 5_000
-COLUMNS = {"accuracy": "accuracy", "params_m": "params_m", "minutes": "minutes"}
+COLUMNS = ("accuracy", "params_m", "minutes")
 RECIPE = "cifar-resnet20"
 
 
@@ -44,9 +44,9 @@ CIFAR10_SMALL = Table(
         "learn, not how good they become."
     ),
     printed=tuple(
-        Printed(method, column, Subject("cifar10_small", "CIFAR-10", method), metric=metric)
+        Printed(method, column, Subject("cifar10_small", "CIFAR-10", method), metric=column)
         for method in EXCITE
-        for column, metric in COLUMNS.items()
+        for column in COLUMNS
     ),
     measure=_measure,
     trials=3,
@@ -54,13 +54,7 @@ CIFAR10_SMALL = Table(
     tiny=_tiny,
 )
 _LINES = [Subject("cifar10_small", "CIFAR-10", method) for method in EXCITE]
-CIFAR10_CURVES = curve_figure(
-    "cifar10_curves", "CIFAR-10 in small: test accuracy by epoch",
-    "No figure of the paper; its own learning curves are of aircraft.",
-    CIFAR10_SMALL, _LINES, EPOCHS, "accuracy", "test accuracy (%)",
-)  # fmt: skip
-CIFAR10_LOSS = curve_figure(
-    "cifar10_loss", "CIFAR-10 in small: training loss by epoch",
-    "No figure of the paper; its own learning curves are of aircraft.",
-    CIFAR10_SMALL, _LINES, EPOCHS, "loss", "training loss",
-)  # fmt: skip
+_FINDING = "No figure of the paper; its own learning curves are of aircraft."
+CIFAR10_CURVES, CIFAR10_LOSS = curve_figures(
+    "cifar10", "CIFAR-10 in small", _FINDING, CIFAR10_SMALL, _LINES, EPOCHS
+)

@@ -1,13 +1,11 @@
 """How a cell of the point-cloud table is measured (paper, Section 4.3.4).
 
 Accuracy: train on the whole training part with fixed settings, and give the last epoch's accuracy
-on the test part. Cost: parameters, FLOPs and the time of
-one cloud, which need no data.
+on the test part. Cost: parameters, FLOPs and the time of one cloud, which need no data.
 """
 
 from __future__ import annotations
 
-import functools
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -17,8 +15,9 @@ from typing import Any
 import torch
 
 from nrs.core import count
-from nrs.datasets import Dataset, DatasetNotFoundError, load
+from nrs.datasets import Dataset
 from nrs.paper.table import Cell, Found, Measured, NotHereError
+from nrs.paper.trial import Clock, load_or_reason
 from nrs.points import Augmentation, CloudSamples, create
 from nrs.points.registry import PAPER_SUBSPACE
 from nrs.points.train import network_loss
@@ -38,26 +37,9 @@ METHODS: Mapping[str, tuple[str, bool]] = {
 }
 
 
-@functools.lru_cache(maxsize=2)
-def load_or_reason(dataset: str) -> Dataset | str:
-    """Load a dataset of the catalog, or tell why it is not here."""
-    try:
-        return load(dataset)
-    except (DatasetNotFoundError, ModuleNotFoundError) as error:
-        return str(error)
-
-
 @dataclass(frozen=True)
 class CloudRecipe:
-    """How an encoder is trained, the same with NRS and without.
-
-    Attributes
-    ----------
-    train, batch_size, label_smoothing, augmentation, points
-        See `TrainSettings`, `RunSettings`, `Augmentation`, `CloudSamples`.
-    arguments : mapping
-        Further arguments of the encoder.
-    """
+    """How an encoder is trained, the same with NRS and without; `arguments` are the encoder's."""
 
     train: TrainSettings
     batch_size: int
@@ -73,11 +55,9 @@ class CloudPlan:
 
     Attributes
     ----------
-    recipes : mapping of dataset to mapping of encoder to CloudRecipe
-    load : function of a dataset's name
-        Gives the dataset, or the reason why it is not here.
-    cost_points, cost_repeats : int
-        Points of the cloud whose time is measured, and how often.
+    recipes : by dataset and encoder.
+    load : gives a dataset by its name, or the reason why it is not here.
+    cost_points, cost_repeats : points of the cloud whose time is measured, and how often.
     """
 
     recipes: Mapping[str, Mapping[str, CloudRecipe]]
@@ -155,22 +135,15 @@ class CloudPlan:
             augmentation=recipe.augmentation,
         )  # fmt: skip
         test = CloudSamples(data.X_test, data.y_test.tolist(), points=recipe.points)
-        begin = time.process_time(), time.perf_counter()
-        history = train_network(
-            model, train, None, recipe.train, run,
-            loss=network_loss(model, recipe.label_smoothing), verbose=0,
-        )  # fmt: skip
-        fitted = time.process_time(), time.perf_counter()
-        scores = evaluate_network(model, test, run)
-        predicted = time.process_time(), time.perf_counter()
+        times: dict[str, float] = {}
+        loss = network_loss(model, recipe.label_smoothing)
+        with Clock("fit", times):
+            history = train_network(model, train, None, recipe.train, run, loss=loss, verbose=0)
+        with Clock("predict", times):
+            scores = evaluate_network(model, test, run)
         return Measured(
             metrics={"accuracy": scores["top1"], "class_accuracy": scores["class_mean"]},
-            times={
-                "fit_cpu_s": fitted[0] - begin[0],
-                "fit_wall_s": fitted[1] - begin[1],
-                "predict_cpu_s": predicted[0] - fitted[0],
-                "predict_wall_s": predicted[1] - fitted[1],
-            },
+            times=times,
             model_bytes=sum(t.numel() * t.element_size() for t in model.state_dict().values()),
             settings={
                 "encoder": name,

@@ -10,14 +10,7 @@ from typing import Any
 
 from nrs.paper.registry import find_table, tables
 from nrs.paper.results import Results
-from nrs.paper.statistics import (
-    Comparison,
-    Sample,
-    compare,
-    rank_statistics,
-    sample,
-    win_tie_lose,
-)
+from nrs.paper.statistics import Comparison, Sample, compare, rank_statistics, sample, win_tie_lose
 from nrs.paper.table import Cell, Printed, Table
 
 # Trials beyond the table's own number count too, up to so many.
@@ -31,9 +24,7 @@ def entries(
 
     Parameters
     ----------
-    table : str or Table
-    results : path, default="results"
-        Folder of the results; it need not exist.
+    results : folder of the results; it need not exist.
 
     Returns
     -------
@@ -66,19 +57,11 @@ def entries(
 def collect(
     results: str | os.PathLike[str] = "results", names: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Give everything a report shows of each table.
+    """Give everything a report shows of each table; by default of all but ``"smoke"``.
 
-    Parameters
-    ----------
-    results : path, default="results"
-    names : sequence of str, optional
-        Only these tables; all but ``"smoke"`` by default.
-
-    Returns
-    -------
-    list of dict
-        ``name, title, finding, verdict, protocol, kind, x_label, y_label, x_values, cells,
-        statistics``; ``cells`` as `entries` gives them, with what the page needs to judge them.
+    One dictionary per table: ``name, title, finding, verdict, protocol, kind, x_label, y_label,
+    x_values, cells, statistics``; ``cells`` as `entries` gives them, with what the page needs to
+    score them.
     """
     wanted = [name for name in tables() if name != "smoke"] if names is None else names
     remarks = read_remarks(results)
@@ -86,15 +69,11 @@ def collect(
     for name in wanted:
         table = find_table(name)
         cells = entries(table, results)
-        remark = remarks.get(table.name, {})
+        facts = ("name", "title", "finding", "protocol", "kind")
         pages.append(
-            {
-                "name": table.name,
-                "title": table.title,
-                "finding": table.finding,
-                "verdict": remark.get("verdict"),
-                "protocol": table.protocol,
-                "kind": table.kind,
+            {name: getattr(table, name) for name in facts}
+            | {
+                "verdict": remarks.get(table.name, {}).get("verdict"),
                 "x_label": table.x_label or None,
                 "y_label": table.y_label or None,
                 "x_values": list(table.x_values) or None,
@@ -109,12 +88,7 @@ def read_remarks(results: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what people wrote about the results, from ``<results>/paper/remarks.json``.
 
     By table: ``{"verdict": "whether the finding holds", "notes": {"<row>": "…"}}``; a note may
-    also be for one cell, ``"<row> / <column>"``.
-
-    Raises
-    ------
-    ValueError
-        If the file is not JSON of that kind.
+    also be for one cell, ``"<row> / <column>"``. Raises ValueError if it is not JSON of that kind.
     """
     path = Results(results).root / "remarks.json"
     try:
@@ -146,12 +120,9 @@ def _page_cell(table: Table, cell: dict[str, Any]) -> dict[str, Any]:
 def statistics_of(table: Table, cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The paper's t-tests against the reference column, and ranks; empty where none apply.
 
-    Returns
-    -------
-    dict
-        ``reference, marks, win_tie_lose, average_ranks, friedman_p, critical_difference,
-        wilcoxon_holm`` (triples of two methods and the adjusted p), ``scores`` (by method, on the
-        datasets that all have) of what was measured; under ``"reported"`` the same of the paper.
+    ``reference, marks, win_tie_lose, average_ranks, friedman_p, critical_difference,
+    wilcoxon_holm`` (triples of two methods and the adjusted p), ``scores`` (by method, on the
+    datasets that all have) of what was measured; under ``"reported"`` the same of the paper.
     """
     if table.reference is None:
         return {}
@@ -239,10 +210,7 @@ def _status(records: list[dict[str, Any]], values: list[float]) -> str:
     if values:
         return "ok"
     statuses = {record["status"] for record in records}
-    for status in ("failed", "timeout"):
-        if status in statuses:
-            return status
-    return "not run"
+    return next((one for one in ("failed", "timeout") if one in statuses), "not run")
 
 
 def _trouble(records: list[dict[str, Any]]) -> str:
@@ -265,15 +233,8 @@ def _marks(table: Table, cells: Sequence[dict[str, Any]], kind: str) -> list[dic
             continue
         comparison = _compare(other, cell, kind, cell["row"] in table.single_trial)
         if comparison is not None:
-            marks.append(
-                {
-                    "row": cell["row"],
-                    "column": cell["column"],
-                    "outcome": comparison.outcome,
-                    "mark": comparison.mark,
-                    "p": comparison.p,
-                }
-            )
+            place = {"row": cell["row"], "column": cell["column"]}
+            marks.append(place | vars(comparison) | {"mark": comparison.mark})
     return marks
 
 

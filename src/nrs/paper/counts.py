@@ -46,9 +46,7 @@ def _printed(model: Model) -> list[Printed]:
             column,
             subject,
             metric=column,
-            reported=(model.printed.get("dim") or None)
-            if column == "dim"
-            else model.reported(column),
+            reported=_reported(model, column),
             note=model.notes.get(column, ""),
             comparable=column in ("params_m", "flops_m"),
             tolerance=EXACT,

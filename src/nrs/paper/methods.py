@@ -90,11 +90,9 @@ def estimator(method: str, task: Task, seed: int, size: Size, settings: dict[str
 
     Parameters
     ----------
-    method : str
-        A name of `nrs.baselines.names`, or ``"scheme a"`` … ``"scheme d"``, ``"MLP-D drop 80%"``,
-        ``"NDF-paper"``.
-    settings : dict
-        Arguments that replace the usual ones; ``depth=2`` takes the deeper NRS.
+    method : a name of `nrs.baselines.names`, or ``"scheme a"`` … ``"scheme d"``, ``"MLP-D drop
+        80%"``, ``"NDF-paper"``.
+    settings : arguments that replace the usual ones; ``depth=2`` takes the deeper NRS.
 
     Raises
     ------

@@ -76,29 +76,10 @@ _NOTES = {
 def _printed() -> tuple[Printed, ...]:
     cells = []
     for row in reported("modelnet40"):
-        method = row["method"]
-        place = f"{PAPER_SET} / {method}"
-        cost = Subject("modelnet40", PAPER_SET, method, (("what", "cost"),))
-        cells += [
-            Printed(
-                place,
-                column,
-                cost,
-                metric=column,
-                reported=number(row[column]),
-                note=_NOTES[column],
-                comparable=column == "params_m",
-            )
-            for column in COSTS
-        ]
-        cells.append(
-            Printed(
-                place,
-                "accuracy",
-                Subject("modelnet40", PAPER_SET, method),
-                reported=number(row["accuracy"]),
-            )
-        )
+        place = f"{PAPER_SET} / {row['method']}"
+        cells += [_cost(place, row["method"], column, number(row[column])) for column in COSTS]
+        subject = Subject("modelnet40", PAPER_SET, row["method"])
+        cells.append(Printed(place, "accuracy", subject, reported=number(row["accuracy"])))
     for method, (name, _) in METHODS.items():
         if name in SHORT:
             cells += [
@@ -120,10 +101,8 @@ def cost_cells(columns: Sequence[str], exact: float | None = None) -> tuple[Prin
 
     Parameters
     ----------
-    columns : sequence of str
-        Of ``params_m, flops_m, macs_m, cpu_ms, ratio`` (time with NRS to time without).
-    exact : float, optional
-        Tolerance of the parameters.
+    columns : of ``params_m, flops_m, macs_m, cpu_ms, ratio`` (time with NRS to time without).
+    exact : tolerance of the parameters.
     """
     printed = {row["method"]: row for row in reported("modelnet40")}
     cells = []
@@ -135,19 +114,23 @@ def cost_cells(columns: Sequence[str], exact: float | None = None) -> tuple[Prin
                 if base is row:
                     continue
                 value = round(float(row["cpu_ms"]) / float(base["cpu_ms"]), 4)
-            cells.append(
-                Printed(
-                    f"modelnet40 / {method}",
-                    column,
-                    Subject("modelnet40", PAPER_SET, method, (("what", "cost"),)),
-                    metric=column,
-                    reported=value,
-                    note=_NOTES.get(column, ""),
-                    comparable=column == "params_m",
-                    tolerance=exact if column == "params_m" else None,
-                )
-            )
+            cells.append(_cost(f"modelnet40 / {method}", method, column, value, exact))
     return tuple(cells)
+
+
+def _cost(
+    row: str, method: str, column: str, value: float | None, exact: float | None = None
+) -> Printed:
+    return Printed(
+        row,
+        column,
+        Subject("modelnet40", PAPER_SET, method, (("what", "cost"),)),
+        metric=column,
+        reported=value,
+        note=_NOTES.get(column, ""),
+        comparable=column == "params_m",
+        tolerance=exact if column == "params_m" else None,
+    )
 
 
 MODELNET40 = Table(

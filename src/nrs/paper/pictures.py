@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from nrs.datasets import DatasetNotFoundError, cache_folder, data_folders
 from nrs.paper.table import Cell, Measured, NotHereError, Printed, Subject, Table
+from nrs.paper.trial import Clock
 from nrs.training.history import History
 
 TINY_CLASSES = 3
@@ -23,31 +23,22 @@ TINY_CLASSES = 3
 def measure_recipe(cell: Cell, recipe: str, changes: Iterable[str]) -> Measured:
     """Train a recipe with the cell's seed and measure it on the test pictures.
 
-    A killed trial goes on from its last epoch.
-
-    Raises
-    ------
-    NotHereError
-        If the pictures or the pretrained weights are not on this machine and cannot be fetched.
+    A killed trial resumes from its last epoch. Raises NotHereError if the pictures or the
+    pretrained weights are not on this machine and cannot be fetched.
     """
     from nrs.vision.train import run
 
     folder = cache_folder() / "runs" / cell.path.removesuffix(".json")
     overrides = [*changes, f"run.seed={cell.seed}", "run.tensorboard=false"]
-    begin = time.process_time(), time.perf_counter()
+    times: dict[str, float] = {}
     try:
-        outcome = run(recipe, folder, overrides=overrides, verbose=0)
-    except DatasetNotFoundError as error:
-        raise NotHereError(str(error)) from None
-    except (FileNotFoundError, ImportError, ConnectionError) as error:
+        with Clock("fit", times):
+            outcome = run(recipe, folder, overrides=overrides, verbose=0)
+    except (DatasetNotFoundError, FileNotFoundError, ImportError, ConnectionError) as error:
         raise NotHereError(str(error)) from None
     except OSError as error:
         # Pretrained weights that cannot be fetched.
         raise NotHereError(f"{type(error).__name__}: {error}") from None
-    times = {
-        "fit_cpu_s": time.process_time() - begin[0],
-        "fit_wall_s": time.perf_counter() - begin[1],
-    }
     parameters = n_parameters(outcome.path)
     shutil.rmtree(folder, ignore_errors=True)
     return Measured(
@@ -64,12 +55,7 @@ def measure_recipe(cell: Cell, recipe: str, changes: Iterable[str]) -> Measured:
 
 def scores(top1: float, top5: float) -> dict[str, float]:
     """Accuracies in percent as the tables print them."""
-    return {
-        "accuracy": top1,
-        "top5": top5,
-        "top1_error": 100 - top1,
-        "top5_error": 100 - top5,
-    }
+    return {"accuracy": top1, "top5": top5, "top1_error": 100 - top1, "top5_error": 100 - top5}
 
 
 def curves(history: History) -> dict[str, float]:
@@ -83,40 +69,38 @@ def curves(history: History) -> dict[str, float]:
     return found
 
 
-def curve_figure(
-    name: str, title: str, finding: str, source: Table, lines: Sequence[Subject], epochs: int,
-    metric: str, y_label: str,
-) -> Table:  # fmt: skip
-    """A figure of the learning curves of subjects of another table."""
-    return Table(
-        name=name,
-        title=title,
-        finding=finding,
-        protocol=f"Of the trials of {source.name}; mean and standard deviation over seeds.",
-        printed=tuple(
-            Printed(str(epoch), subject.method, subject, metric=f"{metric}@{epoch}")
-            for subject in lines
-            for epoch in range(1, epochs + 1)
-        ),
-        measure=source.measure,
-        kind="figure",
-        x_label="epoch",
-        y_label=y_label,
-        x_values=tuple(range(1, epochs + 1)),
-        trials=source.trials,
-        lower_is_better=frozenset(f"loss@{epoch}" for epoch in range(1, epochs + 1)),
-        tiny=source.tiny,
-    )
+def curve_figures(
+    name: str, title: str, finding: str, source: Table, lines: Sequence[Subject], epochs: int
+) -> tuple[Table, Table]:
+    """Figures of the learning curves of subjects of another table: test accuracy, training loss."""
+
+    def figure(what: str, metric: str, words: str, unit: str) -> Table:
+        return Table(
+            name=f"{name}_{what}",
+            title=f"{title}: {words} by epoch",
+            finding=finding,
+            protocol=f"Of the trials of {source.name}; mean and standard deviation over seeds.",
+            printed=tuple(
+                Printed(str(epoch), subject.method, subject, metric=f"{metric}@{epoch}")
+                for subject in lines
+                for epoch in range(1, epochs + 1)
+            ),
+            measure=source.measure,
+            kind="figure",
+            x_label="epoch",
+            y_label=words + unit,
+            x_values=tuple(range(1, epochs + 1)),
+            trials=source.trials,
+            lower_is_better=frozenset(f"loss@{epoch}" for epoch in range(1, epochs + 1)),
+            tiny=source.tiny,
+        )
+
+    curves = figure("curves", "accuracy", "test accuracy", " (%)")
+    return curves, figure("loss", "loss", "training loss", "")
 
 
 def data_file(name: str) -> Path:
-    """A file in one of the folders of ``NRS_DATA``.
-
-    Raises
-    ------
-    NotHereError
-        If it is in none of them.
-    """
+    """A file in one of the folders of ``NRS_DATA``; raises NotHereError if it is in none."""
     for folder in (*data_folders(), cache_folder()):
         if (folder / name).exists():
             return folder / name

@@ -14,17 +14,7 @@ TABLES = (
 
 @functools.cache
 def reported(name: str) -> tuple[dict[str, str], ...]:
-    """Give the rows of one of the paper's tables.
-
-    Parameters
-    ----------
-    name : str
-        One of ``TABLES``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such table.
+    """Give the rows of one of the paper's tables; raises ValueError if there is no such table.
 
     Examples
     --------

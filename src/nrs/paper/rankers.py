@@ -7,7 +7,6 @@ from one grid for all of them; the epoch of every trial likewise.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from nrs.baselines import LambdaMARTRanker, MissingPeerError, UMartRanker, model_size
-from nrs.datasets import Dataset, DatasetNotFoundError, load
-from nrs.paper.clock import Clock
+from nrs.datasets import Dataset
 from nrs.paper.table import Cell, Found, Measured, NotHereError, Search, Subject
+from nrs.paper.trial import Clock, best_of, load_or_reason
 from nrs.ranking import NRSRanker, measure
+from nrs.ranking.metrics import Discount
 
 SEARCH_SEED = 42
 # Names of the paper's table, and of `nrs.ranking.losses`.
@@ -33,7 +33,7 @@ LOSSES = {
 }
 BOOSTED: dict[str, Any] = {"LambdaMART": LambdaMARTRanker, "uMart": UMartRanker}
 # Metrics of a trial, in percent: by both discounts, which agree at rank 1.
-METRICS = {
+METRICS: dict[str, tuple[int, Discount]] = {
     "ndcg@1": (1, "log2"),
     "ndcg@5": (5, "log2"),
     "ndcg@10": (10, "log2"),
@@ -50,18 +50,12 @@ class RankPlan:
 
     Attributes
     ----------
-    grid : tuple of settings
-        Among which validation queries choose, the same for every loss, with and without NRS.
-    fixed : mapping
-        Settings of every neural ranker.
-    n_mul : int
-        Of the rankers with NRS.
-    rounds : int
-        Most rounds of boosting; validation queries stop it.
-    prefix : str
-        Of the names of its searches.
-    data : function of (dataset, fold)
-        Gives a dataset with training, validation and test queries.
+    grid : settings to choose among, the same for every loss, with and without NRS.
+    fixed : settings of every neural ranker.
+    n_mul : of the rankers with NRS.
+    rounds : most rounds of boosting; validation queries stop it.
+    prefix : of the names of its searches.
+    data : gives a fold of a dataset, with training, validation and test queries.
     """
 
     grid: tuple[Mapping[str, Any], ...] = ({"lr": 1e-3}, {"lr": 3e-3}, {"lr": 1e-2})
@@ -80,10 +74,9 @@ class RankPlan:
     def search(self, search: Search) -> dict[str, Any]:
         """Choose settings by the validation queries of each fold."""
         by_fold = [self._search(search.method, data) for data in self._folds(search.dataset)]
-        found: dict[str, Any] = {"score": ["validation NDCG@10 (log2)"]}
         if len(by_fold) == 1:
-            return found | by_fold[0]
-        return found | {key: [fold[key] for fold in by_fold] for key in ("chosen", "tried")}
+            return by_fold[0]
+        return by_fold[0] | {key: [one[key] for one in by_fold] for key in ("chosen", "tried")}
 
     def _search(self, method: str, data: Dataset) -> dict[str, Any]:
         tried: list[dict[str, Any]] = []
@@ -92,8 +85,7 @@ class RankPlan:
             _fit(model, data)
             score = float(measure(_scores(model, data, "val"), data.y_val, data.qid_val))
             tried.append({"settings": dict(choice), "score": [100 * score]})
-        best = max(tried, key=lambda entry: tuple(entry["score"]))
-        return {"chosen": best["settings"], "tried": tried}
+        return best_of(tried, ["validation NDCG@10 (log2)"])
 
     def measure(self, cell: Cell, found: Found) -> Measured:
         """Run one trial."""
@@ -109,11 +101,7 @@ class RankPlan:
                 predicted = _scores(model, data, "test")
             for name, (k, discount) in METRICS.items():
                 found_here = measure(
-                    predicted,
-                    data.y_test,
-                    data.qid_test,
-                    f"ndcg@{k}",
-                    discount=discount,  # type: ignore[arg-type]
+                    predicted, data.y_test, data.qid_test, f"ndcg@{k}", discount=discount
                 )
                 scores[name].append(100 * float(found_here))
         folds = len(scores["ndcg@1"])
@@ -165,14 +153,11 @@ class RankPlan:
 def split_of(dataset: str, fold: int) -> Dataset:
     """A fold with validation queries: the owner's, or a fifth of the training queries.
 
-    Raises
-    ------
-    NotHereError
-        If the data is not on this machine.
+    Raises NotHereError if the data is not on this machine.
     """
     if dataset == "MQ2008-5fold":
         return rotated(split_of("MQ2008", 1), fold)
-    data = _load(dataset, fold)
+    data = load_or_reason(dataset, fold)
     if isinstance(data, str):
         raise NotHereError(data)
     return data if data.X_val is not None else hold_out(data)
@@ -211,14 +196,6 @@ def hold_out(data: Dataset, fraction: float = 0.2) -> Dataset:
         for kind in ("X", "y", "qid")
     }
     return replace(data, **arrays)
-
-
-@functools.lru_cache(maxsize=2)
-def _load(dataset: str, fold: int) -> Dataset | str:
-    try:
-        return load(dataset, fold=fold)
-    except DatasetNotFoundError as error:
-        return str(error)
 
 
 def _fit(model: Any, data: Dataset) -> None:

@@ -46,10 +46,7 @@ def tables() -> Mapping[str, Table]:
 def find_table(name: str) -> Table:
     """Give a table by its name, or one of your own by ``"module:attribute"``.
 
-    Raises
-    ------
-    ValueError
-        If there is no such table.
+    Raises ValueError if there is no such table.
 
     Examples
     --------

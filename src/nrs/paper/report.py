@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from nrs.paper.collect import collect, scores_of
 from nrs.paper.environment import environment
@@ -21,25 +20,9 @@ def write(
     results: str | os.PathLike[str] = "results",
     names: Sequence[str] | None = None,
 ) -> list[Path]:
-    """Write the report of tables into a folder.
+    """Write the report of tables into a folder, made if need be; gives the files in it.
 
-    Parameters
-    ----------
-    out : path
-        Folder, made if need be.
-    results : path, default="results"
-    names : sequence of str, optional
-        Only these tables.
-
-    Returns
-    -------
-    list of Path
-        The files in the folder.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there are no results.
+    Raises FileNotFoundError if there are no results.
     """
     from nrs.pages.paper_report import write_report
 
@@ -52,10 +35,11 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     pages = collect(results, names)
     for page in pages:
-        for kind in ("measured", "reported"):
-            scores = scores_of(find_table(page["name"]), page["cells"], kind)
-            if "average_ranks" not in _of(page["statistics"], kind):
+        measured = page["statistics"]
+        for kind, found in (("measured", measured), ("reported", measured.get("reported", {}))):
+            if "average_ranks" not in found:
                 continue
+            scores = scores_of(find_table(page["name"]), page["cells"], kind)
             try:
                 picture = folder / f"critical-difference-{page['name']}-{kind}.png"
                 draw_critical_differences(scores, picture)
@@ -63,7 +47,3 @@ def write(
                 _log.warning("no critical-difference diagram: %s", error)
     write_report(pages, folder, environment=environment())
     return sorted(path for path in folder.iterdir() if path.is_file())
-
-
-def _of(statistics: dict[str, Any], kind: str) -> dict[str, Any]:
-    return statistics if kind == "measured" else statistics.get("reported", {})

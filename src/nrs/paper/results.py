@@ -30,11 +30,8 @@ Item = Cell | Search
 class Results:
     """The folder of results.
 
-    Parameters
-    ----------
-    folder : path
-        Results are in ``<folder>/paper/<table>/<dataset>/<method>/seed-<n>.json`` and
-        ``<folder>/paper/searches/…``; results of several machines merge by copying files.
+    They are in ``<folder>/paper/<table>/<dataset>/<method>/seed-<n>.json`` and
+    ``<folder>/paper/searches/…``; results of several machines merge by copying files.
 
     Examples
     --------
@@ -61,13 +58,12 @@ class Results:
         path = self.path(item)
         try:
             record = json.loads(path.read_bytes())
+            if not isinstance(record, dict) or record.get("status") not in STATUSES:
+                raise ValueError("it has no status")
         except FileNotFoundError:
             return None
         except ValueError as error:
             _log.warning("%s is not a result file and will be measured anew (%s)", path, error)
-            return None
-        if not isinstance(record, dict) or record.get("status") not in STATUSES:
-            _log.warning("%s is not a result file and will be measured anew", path)
             return None
         return record
 

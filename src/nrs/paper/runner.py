@@ -46,10 +46,8 @@ class Summary:
 
     Attributes
     ----------
-    measured : Counter of status
-        Cells measured by this run.
-    skipped : int
-        Cells that were finished before, or by another run meanwhile.
+    measured : cells measured by this run, by status.
+    skipped : cells that were finished before, or by another run meanwhile.
     """
 
     measured: Counter[str] = field(default_factory=Counter)
@@ -78,28 +76,15 @@ def run(
 
     Parameters
     ----------
-    tables : str or sequence of str
-        Names of `nrs.paper.tables`, or ``"module:attribute"`` for a table of your own.
-    results : path, default="results"
-        Folder of the results.
-    datasets, methods : sequence of str, optional
-        Only these.
-    trials : int, optional
-        Seeds of each; the table's own number by default.
-    jobs : int, default=1
-        Processes, each with one thread.
-    shard : (int, int), default=(1, 1)
-        ``(2, 8)`` is the second of eight shares of the work, for several machines.
-    timeout : float, optional
-        Seconds for a cell or search; one that takes longer is ended and recorded.
-    retry_failed : bool, default=False
-        Whether cells that failed or timed out before are tried again.
-    on_event : function of Event, optional
-        Called after each item.
-
-    Returns
-    -------
-    Summary
+    tables : names of `nrs.paper.tables`, or ``"module:attribute"`` for a table of your own.
+    results : folder of the results.
+    datasets, methods : only these.
+    trials : seeds of each; the table's own number by default.
+    jobs : processes, each with one thread.
+    shard : ``(2, 8)`` is the second of eight shares of the work, for several machines.
+    timeout : seconds for a cell or search; one that takes longer is ended and recorded.
+    retry_failed : whether cells that failed or timed out before are tried again.
+    on_event : called after each item.
 
     Raises
     ------
@@ -131,22 +116,14 @@ class _Run:
         self.done = self.total = 0
 
     def run(self, tasks: list[Task], jobs: int, retry_failed: bool) -> Summary:
-        waiting = []
-        for task in tasks:
-            if is_finished(self.results.status(task.item), redo=task.redo):
-                self.summary.skipped += 1
-            else:
-                waiting.append(task)
+        waiting = [task for task in tasks if not self._is_finished(task)]
+        self.summary.skipped = len(tasks) - len(waiting)
         self.needs = {task.item: self._searches(task) for task in waiting}
         searches: dict[Search, Task] = {}
         for task in waiting:
             for search in self.needs[task.item]:
                 searches.setdefault(search, Task(home_of(task), search, retry_failed))
-        self.queue = [
-            task
-            for task in searches.values()
-            if not is_finished(self.results.status(task.item), redo=retry_failed)
-        ]
+        self.queue = [task for task in searches.values() if not self._is_finished(task)]
         self.open = {task.item for task in self.queue}
         self.queue += waiting
         self.not_before: dict[Item, float] = {}
@@ -160,6 +137,9 @@ class _Run:
             for worker in self.workers:
                 end(worker.process)
         return self.summary
+
+    def _is_finished(self, task: Task) -> bool:
+        return is_finished(self.results.status(task.item), redo=task.redo)
 
     def _searches(self, task: Task) -> tuple[Search, ...]:
         assert isinstance(task.item, Cell)
@@ -230,7 +210,7 @@ class _Run:
         else:
             status, error = "failed", f"its process died with exit code {worker.process.returncode}"
         # Before the claim ends with the process: no other run takes the item for unfinished.
-        if not is_finished(self.results.status(task.item), redo=task.redo):
+        if not self._is_finished(task):
             self.results.write(task.item, ended(status, error, seconds))
         end(worker.process)
         return Outcome(status, fresh=True, error=error)

@@ -18,12 +18,10 @@ def cells_of(
 
     Parameters
     ----------
-    table : Table
-    datasets, methods : sequence of str, optional
-        Only these; case does not matter. ``"MLP-D"`` also stands for ``"MLP-D drop 80%"``. Other
-        readings of a dataset (``"glass-merged"``) are among the cells only when named.
-    trials : int, optional
-        Seeds of each; the table's own number by default.
+    datasets, methods : only these; case does not matter. ``"MLP-D"`` also stands for
+        ``"MLP-D drop 80%"``. Other readings of a dataset (``"glass-merged"``) are among the cells
+        only when named.
+    trials : seeds of each; the table's own number by default.
 
     Raises
     ------
@@ -35,37 +33,20 @@ def cells_of(
     subjects = table.subjects()
     wanted_datasets = _known("datasets", datasets, [subject.dataset for subject in subjects], table)
     wanted_methods = _known("methods", methods, [subject.method for subject in subjects], table)
-    cells = []
-    for subject, extra in subjects.items():
-        if wanted_datasets is None:
-            chosen = "dataset" not in extra
-        else:
-            chosen = subject.dataset in wanted_datasets
-        if wanted_methods is None:
-            chosen = chosen and "method" not in extra
-        else:
-            chosen = chosen and subject.method in wanted_methods
-        if not chosen:
-            continue
-        cells += [Cell(subject, seed) for seed in table.seeds(subject, trials)]
-    return cells
+    return [
+        Cell(subject, seed)
+        for subject, extra in subjects.items()
+        if _chosen(subject.dataset, wanted_datasets, "dataset" in extra)
+        and _chosen(subject.method, wanted_methods, "method" in extra)
+        for seed in table.seeds(subject, trials)
+    ]
 
 
 def shard_of(cells: Iterable[Cell], shard: tuple[int, int]) -> list[Cell]:
     """Give one of n shares of the cells; together the shares are all cells, each once.
 
-    The trials of a subject stay together, so that its search is made on one machine.
-
-    Parameters
-    ----------
-    cells : iterable of Cell
-    shard : (int, int)
-        ``(2, 8)`` is the second of eight.
-
-    Raises
-    ------
-    ValueError
-        If there is no such share.
+    The trials of a subject stay together, so that its search is made on one machine. Raises
+    ValueError if there is no such share.
 
     Examples
     --------
@@ -77,12 +58,8 @@ def shard_of(cells: Iterable[Cell], shard: tuple[int, int]) -> list[Cell]:
     if of < 1 or not 1 <= number <= of:
         raise ValueError(f"shard must be i/n with 1 ≤ i ≤ n, however: {number}/{of}")
     order: dict[Subject, int] = {}
-    kept = []
-    for cell in cells:
-        place = order.setdefault(cell.subject, len(order))
-        if place % of == number - 1:
-            kept.append(cell)
-    return kept
+    places = ((cell, order.setdefault(cell.subject, len(order))) for cell in cells)
+    return [cell for cell, place in places if place % of == number - 1]
 
 
 def _known(
@@ -101,6 +78,10 @@ def _known(
             )
         found |= matches
     return found
+
+
+def _chosen(name: str, wanted: set[str] | None, extra: bool) -> bool:
+    return not extra if wanted is None else name in wanted
 
 
 def _same(entry: str, name: str) -> bool:

@@ -71,9 +71,9 @@ _RANKING = RankPlan(
 )
 
 
-def _plan(subject: Subject) -> Plan | RankPlan:
-    of = dict(subject.setting)["of"]
-    return _RANKING if of == "ranking" else _SPEED if of == "speed" else _ACCURACY
+def _plan(table: str) -> Plan | RankPlan:
+    plans: dict[str, Plan | RankPlan] = {"speed": _SPEED, "ranking": _RANKING}
+    return plans.get(table, _ACCURACY)
 
 
 def _inner(subject: Subject) -> Subject:
@@ -83,27 +83,24 @@ def _inner(subject: Subject) -> Subject:
 
 
 def _measure(cell: Cell, found: Found) -> Measured:
-    tiny = _tiny_of(cell.subject)
-    if tiny is not None:
-        return tiny(replace(cell, subject=_inner(cell.subject)))
-    return _plan(cell.subject).measure(replace(cell, subject=_inner(cell.subject)), found)
+    inner = replace(cell, subject=_inner(cell.subject))
+    tiny = _tiny_of(inner.subject)
+    return _plan(inner.subject.table).measure(inner, found) if tiny is None else tiny(inner)
 
 
 def _searches(subject: Subject) -> tuple[Search, ...]:
-    if _tiny_of(subject) is not None:
-        return ()
-    return _plan(subject).searches(_inner(subject))
+    inner = _inner(subject)
+    return _plan(inner.table).searches(inner) if _tiny_of(inner) is None else ()
 
 
-def _tiny_of(subject: Subject) -> Callable[[Cell], Measured] | None:
+def _tiny_of(inner: Subject) -> Callable[[Cell], Measured] | None:
     from nrs.paper.registry import tables  # which makes this table too
 
-    return tables()[str(dict(subject.setting)["of"])].tiny
+    return tables()[inner.table].tiny
 
 
 def _search(search: Search) -> dict[str, Any]:
-    plans: dict[str, Plan | RankPlan] = {"smoke-speed": _SPEED, "smoke-ranking": _RANKING}
-    return plans.get(search.plan, _ACCURACY).search(search)
+    return _plan(search.plan.removeprefix("smoke-")).search(search)
 
 
 def _small(table: Table, printed: Printed) -> Subject:
@@ -139,24 +136,15 @@ def smoke_of(tables: Sequence[Table]) -> Table:
         some = _some(table)
         for printed in table.printed:
             # A rerun of one table's cells by another would test nothing new.
-            if printed.extra or printed.subject.table != table.name:
+            rerun = printed.subject.table != table.name
+            if printed.extra or rerun or printed.subject not in some:
                 continue
-            if printed.subject not in some:
-                continue
-            subject = _small(table, printed)
+            subject, metric = _small(table, printed), printed.metric
+            row = f"{table.name}: {subject.dataset}"
             setting = ", ".join(f"{name}={value}" for name, value in subject.setting[1:])
-            metric = printed.metric
-            cells.setdefault(
-                (subject, metric),
-                Printed(
-                    f"{table.name}: {subject.dataset}",
-                    " ".join(
-                        [subject.method, setting, "" if metric == "accuracy" else metric]
-                    ).strip(),
-                    subject,
-                    metric=metric,
-                ),
-            )
+            column = f"{subject.method} {setting} {'' if metric == 'accuracy' else metric}"
+            cell = Printed(row, column.strip(), subject, metric=metric)
+            cells.setdefault((subject, metric), cell)
     return Table(
         name="smoke",
         title="Every table in small",

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import stats
 
 from nrs._util.optional import import_optional
+from nrs.pages.ranks import critical_difference
 
 LEVEL = 0.05
 DIAGRAM = "a critical-difference diagram"
@@ -131,18 +132,6 @@ def friedman(scores: Scores) -> dict[str, float] | None:
     return None if math.isnan(p) else {"statistic": float(statistic), "p": float(p)}
 
 
-def nemenyi_difference(n_methods: int, n_datasets: int, level: float = LEVEL) -> float:
-    """The critical difference of average ranks of Nemenyi's test (Demšar, 2006).
-
-    Examples
-    --------
-    >>> round(nemenyi_difference(4, 14), 2)  # 1.25 in Demšar's example, from a rounded table
-    1.25
-    """
-    q = stats.studentized_range.ppf(1 - level, n_methods, np.inf) / math.sqrt(2)
-    return float(q * math.sqrt(n_methods * (n_methods + 1) / (6 * n_datasets)))
-
-
 def wilcoxon_holm(scores: Scores) -> list[dict[str, Any]]:
     """Wilcoxon's signed-rank test of every pair of methods, p-values adjusted by Holm."""
     datasets = complete_datasets(scores)
@@ -188,7 +177,7 @@ def rank_statistics(scores: Scores) -> dict[str, Any] | None:
         "scores": {method: [by[name] for name in datasets] for method, by in scores.items()},
         "average_ranks": ranks(scores),
         "friedman_p": test["p"],
-        "critical_difference": nemenyi_difference(len(scores), len(datasets)),
+        "critical_difference": critical_difference(len(scores), len(datasets)),
         "wilcoxon_holm": [[p["first"], p["second"], p["p_holm"]] for p in wilcoxon_holm(scores)],
     }
 
@@ -196,12 +185,8 @@ def rank_statistics(scores: Scores) -> dict[str, Any] | None:
 def draw_critical_differences(scores: Scores, path: str | os.PathLike[str]) -> None:
     """Draw the critical-difference diagram of average ranks (Nemenyi) as a PNG file.
 
-    Raises
-    ------
-    ImportError
-        If scikit-posthocs or matplotlib is not installed.
-    ValueError
-        Unless three methods have two datasets in common.
+    Raises ImportError if scikit-posthocs or matplotlib is not installed, and ValueError unless
+    three methods have two datasets in common.
     """
     figures = import_optional("matplotlib.figure", DIAGRAM, "paper")
     figure = figures.Figure(figsize=(7, 0.6 + 0.3 * len(scores)), dpi=150, layout="constrained")
@@ -210,13 +195,7 @@ def draw_critical_differences(scores: Scores, path: str | os.PathLike[str]) -> N
 
 
 def critical_differences(scores: Scores, axes: Any) -> None:
-    """Draw the critical-difference diagram of average ranks (Nemenyi) into matplotlib's axes.
-
-    Raises
-    ------
-    ImportError, ValueError
-        As :func:`draw_critical_differences`.
-    """
+    """As :func:`draw_critical_differences`, into matplotlib's axes."""
     table = _matrix(scores)
     if table.shape[0] < 2 or table.shape[1] < 3:
         raise ValueError(
@@ -233,7 +212,5 @@ def critical_differences(scores: Scores, axes: Any) -> None:
 
 def _matrix(scores: Scores) -> np.ndarray:
     """Scores of shape (datasets that all have, methods)."""
-    table = np.empty((len(complete_datasets(scores)), len(scores)))
-    for column, by_dataset in enumerate(scores.values()):
-        table[:, column] = [by_dataset[name] for name in complete_datasets(scores)]
-    return table.round(DECIMALS)
+    rows = [[by[name] for by in scores.values()] for name in complete_datasets(scores)]
+    return np.array(rows).reshape(len(rows), len(scores)).round(DECIMALS)

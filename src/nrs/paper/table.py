@@ -20,11 +20,8 @@ class Subject:
 
     Attributes
     ----------
-    table : str
-        The table among whose results it is kept. A figure may read cells of another table.
-    dataset, method : str
-    setting : tuple of (name, value)
-        What differs from the method's usual settings, for studies.
+    table : the one among whose results it is kept. A figure may read cells of another table.
+    setting : what differs from the method's usual settings, for studies.
 
     Examples
     --------
@@ -59,14 +56,8 @@ class Cell:
 
     def identity(self) -> dict[str, Any]:
         """What the result file says it is a result of."""
-        subject = self.subject
-        return {
-            "table": subject.table,
-            "dataset": subject.dataset,
-            "method": subject.method,
-            "setting": dict(subject.setting),
-            "seed": self.seed,
-        }
+        setting = {"setting": dict(self.subject.setting)}
+        return vars(self.subject) | setting | {"seed": self.seed}
 
 
 @dataclass(frozen=True)
@@ -94,24 +85,17 @@ class Printed:
 
     Attributes
     ----------
-    row, column : str
-        Where it stands; of a figure, the place on the x-axis and the line.
-    subject : Subject
-        What is measured to fill it.
-    metric : str
-        Which number of a result it shows.
-    reported, reported_std : float or None
-        The paper's values, None where it prints none; a text is shown, not compared.
-    note : str
-        What one should know before comparing.
-    extra : frozenset of {"dataset", "method"}
-        What of it is not in the paper, such as another reading of a dataset: it is measured only
-        when that is named, and shown only once it was measured.
-    comparable : bool
-        Whether agreement with the reported value means anything: not for times on another
+    row, column : where it stands; of a figure, the place on the x-axis and the line.
+    subject : what is measured to fill it.
+    metric : which number of a result it shows.
+    reported, reported_std : the paper's values; a text is shown, not compared.
+    note : what one should know before comparing.
+    extra : what of it, "dataset" or "method", is not in the paper, such as another reading of a
+        dataset: it is measured only when that is named, and shown only once it was measured.
+    comparable : whether agreement with the reported value means anything: not for times on another
         machine or other data.
-    tolerance : float or None
-        Largest difference from the reported value that agrees; None is the report's usual one.
+    tolerance : largest difference from the reported value that agrees; None is the report's usual
+        one.
     """
 
     row: str
@@ -132,17 +116,11 @@ class Measured:
 
     Attributes
     ----------
-    metrics : mapping of str to float
-        Accuracies in percent, errors as they are.
-    parts : mapping of str to list of float
-        The same by fold, where folds take the place of trials.
-    times : mapping of str to float
-        ``fit_cpu_s``, ``fit_wall_s``, ``predict_cpu_s``, ``predict_wall_s``.
-    model_bytes : int or None
-    settings : mapping
-        Arguments of the estimator, and how they were chosen.
-    data : mapping
-        Sizes of the data.
+    metrics : accuracies in percent, errors as they are.
+    parts : the same by fold, where folds take the place of trials.
+    times : ``fit_cpu_s``, ``fit_wall_s``, ``predict_cpu_s``, ``predict_wall_s``.
+    settings : arguments of the estimator, and how they were chosen.
+    data : sizes of the data.
     """
 
     metrics: dict[str, float]
@@ -173,29 +151,16 @@ class Table:
 
     Attributes
     ----------
-    name, title : str
-    finding, protocol : str
-        What the paper claims in a sentence, and how it is measured here.
-    printed : tuple of Printed
-    measure : function of (Cell, Found)
-        One trial. Raises `NotHereError` where data or a package is absent.
-    searches : function of Subject
-        Which searches must be finished before its trials.
-    search : function of Search
-        Makes one, and gives what it found as JSON values.
-    kind : {"table", "figure"}
-    x_label, y_label, x_values
-        Of a figure: axes, and the rows in order.
-    trials : int
-        Seeds 0, 1, … of every subject.
-    single_trial : frozenset of str
-        Datasets evaluated by cross-validation, whose folds take the place of trials.
-    reference : str or None
-        The column with which the others are compared by t-tests.
-    lower_is_better : frozenset of str
-        Metrics of which less is better.
-    tiny : function of Cell, optional
-        A trial in small, for the table ``smoke``: made-up data, seconds. Tables of vector data
+    finding, protocol : what the paper claims in a sentence, and how it is measured here.
+    measure : one trial. Raises `NotHereError` where data or a package is absent.
+    searches : which searches must be finished before the trials of a subject.
+    search : makes one, and gives what it found as JSON values.
+    x_label, y_label, x_values : of a figure: axes, and the rows in order.
+    trials : seeds 0, 1, … of every subject.
+    single_trial : datasets evaluated by cross-validation, whose folds take the place of trials.
+    reference : the column with which the others are compared by t-tests.
+    lower_is_better : metrics of which less is better.
+    tiny : a trial in small, for the table ``smoke``: made-up data, seconds. Tables of vector data
         have none; there the same code runs on small datasets.
     """
 

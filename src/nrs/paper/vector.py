@@ -6,7 +6,6 @@ fit on all of it; measure on the test part. Networks give the result of their la
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,18 +16,10 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from nrs.baselines import model_size
-from nrs.datasets import (
-    Dataset,
-    DatasetNotFoundError,
-    folds,
-    info,
-    load,
-    paper_preprocess,
-    paper_table,
-)
-from nrs.paper.clock import Clock
+from nrs.datasets import Dataset, folds, info, paper_preprocess, paper_table
 from nrs.paper.methods import NETWORKS, Size, Task, candidates, estimator, searched_as
 from nrs.paper.table import Cell, Found, Measured, NotHereError, Search, Subject
+from nrs.paper.trial import Clock, best_of, load_or_reason
 
 # The seed of searches; trials have 0, 1, ….
 SEARCH_SEED = 42
@@ -44,26 +35,17 @@ class Plan:
 
     Attributes
     ----------
-    size : {"accuracy", "speed"}
-        The peers' sizes: 500 trees, or 100.
-    n_mul : mapping of dataset to int
-        Where it is not that of the paper's dataset table.
-    epochs : mapping of dataset to int
-        Where it is fixed; elsewhere it is chosen from `epoch_choices`.
-    tenths : int
-        At most so many held-out tenths of a small training part choose how NRS is trained.
-    search_rows : int
-        At most so many training rows take part in a cross-validation over settings.
-    n_folds : int
-        Folds of a dataset that the paper evaluates by cross-validation.
-    overrides : mapping of method to arguments
-        Last word on an estimator's arguments.
-    search_overrides : mapping of method to arguments
-        The same within a search: more trees than 100 make a forest better, not another.
-    max_candidates : int or None
-        At most so many entries of a method's grid.
-    prefix : str
-        Of the names of its searches; searches are shared by plans with the same.
+    size : of the peers: 500 trees for "accuracy", 100 for "speed".
+    n_mul : by dataset, where it is not that of the paper's dataset table.
+    epochs : by dataset, where it is fixed; elsewhere it is chosen from `epoch_choices`.
+    tenths : at most so many held-out tenths of a small training part choose how NRS is trained.
+    search_rows : at most so many training rows take part in a cross-validation over settings.
+    n_folds : folds of a dataset that the paper evaluates by cross-validation.
+    overrides : by method, the last word on an estimator's arguments.
+    search_overrides : the same within a search: more trees than 100 make a forest better, not
+        another.
+    max_candidates : at most so many entries of a method's grid.
+    prefix : of the names of its searches; searches are shared by plans with the same.
     """
 
     size: Size = "accuracy"
@@ -88,13 +70,12 @@ class Plan:
         method = searched_as(subject.method)
         task = task_of(subject.dataset)
         choices = self._candidates(subject.dataset, method, task)
-        if method in NETWORKS:
-            if len(choices) == 1 and self._fixed_epochs(subject.dataset, method) is not None:
-                return ()
-        elif len(choices) == 1:
+        is_network = method in NETWORKS
+        fixed = not is_network or self._fixed_epochs(subject.dataset, method) is not None
+        if fixed and len(choices) == 1:
             return ()
         # Networks are the same in both sizes.
-        size = "accuracy" if method in NETWORKS else self.size
+        size = "accuracy" if is_network else self.size
         return (Search(self.prefix + size, subject.dataset, method),)
 
     def search(self, search: Search) -> dict[str, Any]:
@@ -149,7 +130,7 @@ class Plan:
             settings["epochs"] = epochs
         for search in self.searches(subject):
             settings |= found[search]["chosen"]
-        return settings | dict(subject.setting) | self._overrides(subject.method)
+        return settings | dict(subject.setting) | {**self.overrides.get(subject.method, {})}
 
     def _base(self, dataset: str, method: str) -> dict[str, Any]:
         if searched_as(method) != "NRS":
@@ -167,9 +148,6 @@ class Plan:
         entry = info(dataset)
         return self.epochs.get(dataset, self.epochs.get(entry.variant_of or "", None))
 
-    def _overrides(self, method: str) -> dict[str, Any]:
-        return {**self.overrides.get(method, {})}
-
     def _candidates(self, dataset: str, method: str, task: Task) -> list[dict[str, Any]]:
         known = not KNOWN_WIDTH.isdisjoint({dataset, info(dataset).variant_of})
         if method == "NRS" and (known or self._fixed_epochs(dataset, method) is not None):
@@ -185,11 +163,12 @@ class Plan:
         splits = self._splits(data, task, held_out=method in ("NRS", "NDF-paper"))
         tried = []
         for choice in choices:
+            settings = self._base(search.dataset, method) | choice
+            settings |= self.overrides.get(method, {})
+            # The curve is wanted as far as it goes.
+            settings |= {"epochs": max(ends), "patience": max(ends)}
             curves = []
             for train, test in splits:
-                settings = self._base(search.dataset, method) | choice | self._overrides(method)
-                # The curve is wanted as far as it goes.
-                settings |= {"epochs": max(ends), "patience": max(ends)}
                 model = estimator(method, task, SEARCH_SEED, self.size, settings)
                 X, y = data.X_train, data.y_train
                 model.fit(X[train], y[train], eval_set=(X[test], y[test]))
@@ -197,14 +176,8 @@ class Plan:
             for end, score in zip(ends, np.mean(curves, axis=0).tolist(), strict=True):
                 # Accuracies of few rows are often equal: the lower loss decides.
                 tried.append({"settings": choice | {"epochs": end}, "score": score})
-        best = max(tried, key=lambda entry: tuple(entry["score"]))
         names = ["accuracy", "minus loss"] if task == "classification" else ["minus loss"]
-        return {
-            "chosen": best["settings"],
-            "tried": tried,
-            "score": names,
-            "splits": _describe(splits),
-        }
+        return best_of(tried, names, splits=_describe(splits))
 
     def _search_settings(self, search: Search, data: Dataset) -> dict[str, Any]:
         """Cross-validate a grid."""
@@ -212,23 +185,17 @@ class Plan:
         splits = self._splits(data, task, held_out=False)
         tried = []
         for choice in self._candidates(search.dataset, method, task):
+            settings = {**self.search_overrides.get(method, {}), **choice}
+            settings |= self.overrides.get(method, {})
             scores = []
             for train, test in splits:
-                settings = {**self.search_overrides.get(method, {}), **choice}
-                settings |= self._overrides(method)
                 model = estimator(method, task, SEARCH_SEED, self.size, settings)
                 model.fit(data.X_train[train], data.y_train[train])
                 score = _score(task, data.y_train[test], model.predict(data.X_train[test]))
                 scores.append(score if task == "classification" else -score)
             tried.append({"settings": choice, "score": [float(np.mean(scores))]})
-        best = max(tried, key=lambda entry: tuple(entry["score"]))
         name = "accuracy" if task == "classification" else "minus squared error"
-        return {
-            "chosen": best["settings"],
-            "tried": tried,
-            "score": [name],
-            "splits": _describe(splits),
-        }
+        return best_of(tried, [name], splits=_describe(splits))
 
     def _splits(
         self, data: Dataset, task: Task, *, held_out: bool
@@ -238,13 +205,9 @@ class Plan:
         labels = data.y_train if task == "classification" else None
         if held_out:
             tenths = range(min(self.tenths, math.ceil(10 * ENOUGH_ROWS / len(rows))))
-            strata = _strata(labels, 0.1)
+            options: dict[str, Any] = {"test_size": 0.1, "stratify": _strata(labels, 0.1)}
             return [
-                tuple(
-                    train_test_split(
-                        rows, test_size=0.1, random_state=SEARCH_SEED + tenth, stratify=strata
-                    )
-                )
+                tuple(train_test_split(rows, random_state=SEARCH_SEED + tenth, **options))
                 for tenth in tenths
             ]
         if len(rows) > self.search_rows:
@@ -272,7 +235,7 @@ def task_of(dataset: str) -> Task:
 
 def parts_of(dataset: str, seed: int, n_folds: int) -> Iterator[Dataset]:
     """The paper's split of a dataset, or its folds, each preprocessed by its training part."""
-    data = _load(dataset)
+    data = load_or_reason(dataset)
     if isinstance(data, str):
         raise NotHereError(data)
     if info(dataset).split == "folds":
@@ -280,17 +243,6 @@ def parts_of(dataset: str, seed: int, n_folds: int) -> Iterator[Dataset]:
             yield paper_preprocess(part)
     else:
         yield paper_preprocess(data)
-
-
-@functools.lru_cache(maxsize=4)
-def _load(dataset: str) -> Dataset | str:
-    # The complaint is remembered too: another attempt to reach the network costs seconds a cell.
-    try:
-        return load(dataset)
-    except DatasetNotFoundError as error:
-        return str(error)
-    except ModuleNotFoundError as error:
-        return str(error)
 
 
 def _strata(labels: Any, share: float) -> Any:
@@ -323,8 +275,6 @@ def _describe(splits: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
 
 def _used(model: Any) -> dict[str, Any]:
     """All settings of a fitted estimator, defaults too."""
-    if hasattr(model, "recipe_"):
-        recipe: dict[str, Any] = model.recipe_.to_dict()
-        return recipe
-    parameters: dict[str, Any] = model.get_params(deep=False)
-    return parameters
+    recipe = getattr(model, "recipe_", None)
+    used: dict[str, Any] = model.get_params(deep=False) if recipe is None else recipe.to_dict()
+    return used

@@ -1,11 +1,8 @@
-"""Every network of the paper's four tables of pictures, by table and row.
-
-`counts` and `latency` go through `models`; other packages add theirs with `add_models`.
-"""
+"""Every network of the paper's four tables of pictures, by table and row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -20,20 +17,12 @@ class Model:
 
     Attributes
     ----------
-    table, row : str
-        Where it stands.
-    build : function
-        Makes it; within ``torch.device("meta")`` it takes neither time nor memory.
-    inputs : tuple of int
-        Shape of an input, without the batch.
-    printed : dict of str to str
-        What the paper prints: ``params_m``, ``flops_m``, ``dim``, ``cpu_ms``.
-    dim : int or None
-        Size of the representation before the classifier.
-    base : str or None
-        The row whose network is this one without its addition.
-    notes : dict of str to str
-        By column, what is known about a difference.
+    build : makes it; within ``torch.device("meta")`` it takes neither time nor memory.
+    inputs : shape of an input, without the batch.
+    printed : what the paper prints: ``params_m``, ``flops_m``, ``dim``, ``cpu_ms``.
+    dim : size of the representation before the classifier.
+    base : the row whose network is this one without its addition.
+    notes : by column, what is known about a difference.
     """
 
     table: str
@@ -53,17 +42,8 @@ class Model:
 def models() -> dict[tuple[str, str], Model]:
     """All networks, by table and row, in the paper's order."""
     return {
-        (model.table, model.row): model
-        for model in (*_fine_grained(), *_imagenet(), *_cifar(), *_added)
+        (model.table, model.row): model for model in (*_fine_grained(), *_imagenet(), *_cifar())
     }
-
-
-_added: list[Model] = []
-
-
-def add_models(further: Iterable[Model]) -> None:
-    """Add networks of another package, such as those for point clouds."""
-    _added.extend(further)
 
 
 def torchvision_model(name: str, classes: int) -> nn.Module:

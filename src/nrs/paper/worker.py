@@ -14,21 +14,12 @@ from typing import Any
 
 from nrs._util.launch import end_with_parent
 from nrs.paper.results import Item, Results
-from nrs.paper.table import Cell, Measured, NotHereError, Search, Subject, Table
+from nrs.paper.table import Cell, NotHereError, Search, Subject, Table
 
 
 @dataclass(frozen=True)
 class Task:
-    """An item to measure.
-
-    Attributes
-    ----------
-    table : str
-        Where its table is found, see `nrs.paper.registry.find_table`.
-    item : Cell or Search
-    redo : bool
-        Whether a failure of an earlier run is tried again.
-    """
+    """An item to measure, where its table is found, and whether a former failure is tried again."""
 
     table: str
     item: Item
@@ -120,7 +111,7 @@ def _measure(task: Task, results: Results) -> dict[str, Any]:
         if isinstance(task.item, Search):
             content = table.search(task.item)
         else:
-            content = _fields(table.measure(task.item, _found(table, task.item, results)))
+            content = vars(table.measure(task.item, _found(table, task.item, results)))
         status, error = "ok", None
     except NotHereError as reason:
         status, error = "not run", str(reason)
@@ -152,14 +143,3 @@ def _found(table: Table, cell: Cell, results: Results) -> dict[Search, dict[str,
             )
         found[search] = record
     return found
-
-
-def _fields(measured: Measured) -> dict[str, Any]:
-    return {
-        "metrics": measured.metrics,
-        "parts": measured.parts,
-        "times": measured.times,
-        "model_bytes": measured.model_bytes,
-        "settings": measured.settings,
-        "data": measured.data,
-    }
