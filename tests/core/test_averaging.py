@@ -12,8 +12,6 @@ from nrs import NRS
 from nrs.baselines.forest import NeuralForest
 from nrs.core import FullyConnectedExpansion, fold
 from nrs.core.permutations import IndexModule
-from nrs.tabular.forest.bins import PiecewiseLinear
-from nrs.tabular.forest.network import ForestNetwork
 from nrs.vision import NRSExcite
 from nrs.vision.pooling import CompactBilinearPool, ISqrtCovPool
 from tests.forked import run_ranks
@@ -36,13 +34,6 @@ def damaged(layer):
     return other
 
 
-def forest(d):
-    """Four members that read two thirds of d features, and their bins."""
-    bins = PiecewiseLinear.between([(d - 2, [-1.0, 0.0, 1.0]), (d - 1, [-2.0, 0.0, 2.0])])
-    index = torch.randint(d // 3, d + 5, (4, 10, 3), generator=torch.Generator().manual_seed(0))
-    return ForestNetwork(d, 2, index, bins)
-
-
 @pytest.mark.parametrize("how", AVERAGES)
 @pytest.mark.parametrize(
     ("make", "shape"),
@@ -55,9 +46,6 @@ def forest(d):
         (lambda: NRSExcite(64, seed=0), (4, 64, 3, 3)),
         (lambda: CompactBilinearPool(16, 64), (4, 16, 3, 3)),
         (lambda: ISqrtCovPool(8), (4, 8, 3, 3)),
-        (lambda: forest(30), (8, 30)),
-        (lambda: forest(30).fold(), (8, 30)),
-        (lambda: forest(300).eval().fold(), (8, 300)),
         (lambda: NeuralForest(20, 3, n_trees=4, depth=3, n_features=64, seed=0), (8, 20)),
     ],
 )
@@ -123,17 +111,6 @@ def test_another_permutation_is_taken_and_then_kept():
         layer = NRS(2, n_mul=4)
     layer.load_state_dict(other.state_dict(), assign=True)
     assert torch.equal(damaged(layer).read_index(), other.index)
-
-
-def test_a_forest_takes_a_loaded_index_as_it_is():
-    network, other = forest(30), forest(30)
-    other.put_index("index", other.index - 1)
-    other.bins.put_index("source", other.bins.source - 1)
-    network.load_state_dict(other.state_dict())
-    assert torch.equal(network.read_index(), other.index)
-    assert torch.equal(network.bins.read_index("source"), other.bins.source)
-    with pytest.raises(RuntimeError, match="has 35 inputs"):
-        network.load_state_dict(other.state_dict() | {"index": other.index + 30})
 
 
 def test_what_cannot_be_restored_is_refused():

@@ -15,7 +15,7 @@ from sklearn.datasets import load_diabetes, load_iris, make_regression
 from sklearn.exceptions import NotFittedError
 
 from nrs import NRSClassifier, NRSRegressor
-from nrs.training import Callback, DivergenceError, ModelFileError
+from nrs.training import Callback, DivergenceError, ModelFileError, read_model
 
 QUICK = {"epochs": 3, "random_state": 0}
 
@@ -103,6 +103,29 @@ def test_the_class_weights_of_a_multilabel_model_survive_a_file(tmp_path):
     model = NRSClassifier(preset="fast", class_weight=weights, epochs=1, random_state=0)
     model.fit(X, np.eye(3, dtype=int)[y]).save(tmp_path / "m")
     assert NRSClassifier.load(tmp_path / "m").class_weight == weights
+
+
+def test_a_file_remembers_where_it_came_from(tmp_path):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+
+    def saved(model, name):
+        model.save(tmp_path / name)
+        return read_model(tmp_path / name).made
+
+    made = saved(NRSClassifier(**QUICK).fit(X, y), "m")
+    assert (made["rows"], made["columns"], len(made["fingerprint"])) == (150, 4, 64)
+    # The drawn seed gives the same fit again, whatever random_state was.
+    again = saved(NRSClassifier(**QUICK).fit(X, y), "again")
+    assert {**again, "time": made["time"]} == made
+    others = [X.assign(**{X.columns[0]: 0.0}), X.rename(columns={X.columns[0]: "a"}), X.iloc[::-1]]
+    prints = [saved(NRSClassifier(**QUICK).fit(X, y), "o")["fingerprint"] for X in others]
+    assert len({made["fingerprint"], *prints}) == 4
+    # Saving a loaded model changes nothing.
+    assert saved(NRSClassifier.load(tmp_path / "m"), "copy") == made
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "copy").read_bytes()
+    more = saved(NRSClassifier.load(tmp_path / "m").partial_fit(X, y), "more")
+    assert more["rows"] == 150
+    assert "fingerprint" not in more
 
 
 def test_settings_of_numpy_are_saved(tmp_path):

@@ -61,6 +61,12 @@ def gradient_wanted(x: Tensor, weight: Tensor) -> str | None:
     return "inputs" if x.requires_grad else "weights" if weight.requires_grad else None
 
 
+def choose_for(x: Tensor, shape: Sequence[int], weight: Tensor) -> str:
+    """Name the formulation for these inputs and weights, of which `shape` are one member's."""
+    on_cpu, gradient = x.device.type == "cpu", gradient_wanted(x, weight)
+    return choose(x.shape[-1], shape, batch_size(x), on_cpu=on_cpu, gradient=gradient)
+
+
 def choose(
     features: int,
     shape: Sequence[int],

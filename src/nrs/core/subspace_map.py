@@ -6,7 +6,7 @@ convolution of the paper is one of four formulations of it; all give the same nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -88,18 +88,8 @@ def map_rows(
 ) -> Tensor:
     """:func:`subspace_map` of a (B, d) tensor by a caller that has checked its arguments."""
     if formulation == "auto":
-        formulation = _choose(rows, weight.shape, weight)
+        formulation = rules.choose_for(rows, weight.shape, weight)
     return _MAPS[formulation](rows, index, weight, bias)
-
-
-def _choose(x: Tensor, shape: Sequence[int], weight: Tensor) -> str:
-    return rules.choose(
-        x.shape[-1],
-        shape,
-        rules.batch_size(x),
-        on_cpu=x.device.type == "cpu",
-        gradient=rules.gradient_wanted(x, weight),
-    )
 
 
 def check_formulation(formulation: str) -> None:
@@ -279,7 +269,7 @@ def _member_map(
     members, groups, outputs, _ = weight.shape
     batch, _, features = x.shape
     if formulation == "auto":
-        formulation = _choose(x, weight.shape[1:], weight)
+        formulation = rules.choose_for(x, weight.shape[1:], weight)
     if formulation == "dense":
         matrices = dense_weight(index, weight, features).transpose(1, 2)
         by_member = x.transpose(0, 1)
@@ -306,7 +296,7 @@ def _shared_map(
     index, weight = index.flatten(0, 1), weight.flatten(0, 1)
     bias = None if bias is None else bias.reshape(-1)
     if formulation == "auto":
-        formulation = _choose(x, weight.shape, weight)
+        formulation = rules.choose_for(x, weight.shape, weight)
     if formulation == "dense":
         matrix = dense_weight(index, weight, x.shape[1])
         by_feature = matrix @ x.t() if bias is None else torch.addmm(bias[:, None], matrix, x.t())

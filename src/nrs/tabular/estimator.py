@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
@@ -46,7 +47,9 @@ from nrs.training import (
     History,
     ModelFile,
     ModelFileError,
+    fingerprint,
     loading,
+    made_now,
     read_model,
     write_model,
 )
@@ -137,7 +140,9 @@ class TableEstimator(TrainParameters, BaseEstimator):
             # The columns that the encoder made decide the width.
             recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
             rows, held_out = source.rows(encoder, target, folds, run.device)
-            reader.__dict__ |= rows.facts
+            shape = {"rows": source.n_rows, "columns": source.n_columns}
+            origin = {"at": time.time(), "seed": run.seed, **shape, "data": rows.checksum()}
+            reader.__dict__ |= {**rows.facts, "_origin": origin}
             if eval_set is not None:
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
             if "n_workers" in self._get_param_names():
@@ -286,6 +291,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             "recipe_": recipe,
             "history_": learned.history,
             "_importances": learned.importances,
+            "_origin": reader.__dict__["_origin"],
             "n_features_in_": reader.n_features_in_,
             **{f"{name}_": value for name, value in vars(recipe).items()},
             **self._own_state(reader),
@@ -335,6 +341,8 @@ class TableEstimator(TrainParameters, BaseEstimator):
                 model, progress = copy.deepcopy((self.model_, self._progress))
             progress = progress or _Progress(model, draw_seed(self.random_state))
             progress.take(model, rows)
+            seen = {"rows": progress.n_seen, "columns": source.n_columns}
+            reader.__dict__["_origin"] = {"at": time.time(), "seed": progress.seed, **seen}
             importances = column_importances(model.network, rows, encoder)
             learned = Learned(target, encoder, model, model.folded(), history, importances)
             about = self.about_
@@ -375,7 +383,13 @@ class TableEstimator(TrainParameters, BaseEstimator):
             **self.model_.header(),
             **self._own_header(),
         }
-        write_model(path, self.network_.state_dict(), header, kind=self._file_kind)
+        made = dict(self._origin)
+        # A model that was loaded keeps what its file said.
+        if "at" in made:
+            data = made.pop("data", None)
+            known = None if data is None else fingerprint(header["encoder"], data)
+            made = made_now(**made, fingerprint=known)
+        write_model(path, self.network_.state_dict(), header, kind=self._file_kind, made=made)
 
     def _own_header(self) -> Json:
         """What a subclass adds to the header of its model file, as JSON values."""
@@ -423,6 +437,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         if encoder.names is not None:
             reader.feature_names_in_ = np.asarray(encoder.names, dtype=object)
         reader.restore(header, encoder)
+        reader.__dict__["_origin"] = {k: v for k, v in file.made.items() if k != "at"}
         learned = Learned(target, encoder, model, model.folded(), history, importances)
         estimator._adopt(learned, reader)
         estimator.__dict__["about_"] = header["about"]
@@ -552,7 +567,8 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
 def _is_fitted(name: str) -> bool:
     """Whether an attribute is what a fit has learned, by its name."""
-    return name.endswith("_") or name in ("_importances", "_residuals", "_spread", "_progress")
+    private = ("_importances", "_origin", "_residuals", "_spread", "_progress")
+    return name.endswith("_") or name in private
 
 
 class _Progress:

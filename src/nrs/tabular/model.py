@@ -322,6 +322,8 @@ class ForestModel(SingleModel):
         n_features = network.n_inputs - bins.n_bins - 1
         inside = ((bins.source >= 0) & (bins.source < n_features)).all()
         require(bool(inside), "the bins of a forest must be those of its features")
+        inside = ((network.index >= 0) & (network.index < network.n_inputs)).all()
+        require(bool(inside), "the members of a forest must read inputs that it has")
         counted = (shares >= 0).all() and shares.sum() > 0
         require(bool(counted), "the shares of members must be at least 0, and not all 0")
         require(float(network.temperature) > 0, "the temperature must be above 0")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Sequence
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,19 +16,21 @@ import torch
 from nrs._version import __version__
 
 
-def made_now(**facts: Any) -> dict[str, Any]:
-    """Note where a model comes from, at the end of its training: for `write_model`.
+def made_now(at: float | None = None, **facts: Any) -> dict[str, Any]:
+    """Note where a model comes from: for `write_model`.
 
     Parameters
     ----------
+    at : float, optional
+        When it was trained, in seconds since 1970; now by default. The environment variable
+        ``SOURCE_DATE_EPOCH`` counts more: with it equal fits give equal files.
     facts
         JSON values, such as ``seed``, ``rows`` (how many) and ``fingerprint``; None is left out.
 
     Returns
     -------
     dict
-        Those facts, versions and platform, and the time (UTC): that of the clock, or of the
-        environment variable ``SOURCE_DATE_EPOCH``, with which equal fits give equal files.
+        Those facts, the time (UTC), versions and platform.
 
     Examples
     --------
@@ -36,39 +38,21 @@ def made_now(**facts: Any) -> dict[str, Any]:
     ['nrs', 'numpy', 'platform', 'python', 'seed', 'time', 'torch']
     """
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = datetime.fromtimestamp(int(given), UTC) if given.isdecimal() else datetime.now(UTC)
+    seconds = int(given) if given.isdecimal() else time.time() if at is None else at
+    when = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     known = {name: value for name, value in facts.items() if value is not None}
-    return {**versions(), "time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), **known}
+    return {**versions(), "time": when, **known}
 
 
-def fingerprint(columns: Sequence[tuple[str, str]], *arrays: np.ndarray) -> str:
-    """A checksum of the data of a fit: names and kinds of its columns, and its rows.
-
-    Parameters
-    ----------
-    columns : sequence of (name, kind)
-        Of each column, in order.
-    arrays : ndarray
-        Rows, labels, weights: numbers, booleans or texts.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits (SHA-256).
+def fingerprint(*parts: Any) -> str:
+    """A checksum of what a model was fitted to, given as JSON values: 64 hexadecimal digits.
 
     Examples
     --------
-    >>> rows = np.array([[1.0, 2.0]])
-    >>> fingerprint([("a", "number"), ("b", "number")], rows)[:8]
-    '193cd764'
+    >>> fingerprint(["age", "income"], "checksum of the rows")[:8]
+    '3fb68863'
     """
-    digest = hashlib.sha256(json.dumps([list(column) for column in columns]).encode())
-    for array in arrays:
-        if array.dtype.hasobject:
-            raise TypeError("A fingerprint is of numbers or texts; got an array of objects.")
-        digest.update(json.dumps([array.dtype.str, list(array.shape)]).encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def versions() -> dict[str, str]:

@@ -16,9 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-
-from nrs.core.permutations import IndexModule
+from torch import Tensor, nn
 
 # Wider tables are read as they are: their bins would be far more than the rows can tell apart.
 MAX_BINNED_FEATURES = 512
@@ -26,7 +24,7 @@ MAX_BINNED_FEATURES = 512
 FEW_VALUES = 10
 
 
-class PiecewiseLinear(IndexModule):
+class PiecewiseLinear(nn.Module):
     """Encode features by how far they have passed through each of their bins.
 
     Bin t of a feature x between the edges a < b is ``(x - a) / (b - a)``, at least 0 and at most 1
@@ -55,7 +53,6 @@ class PiecewiseLinear(IndexModule):
     low: Tensor
     rate: Tensor
     n_levels = 0
-    takes_loaded = True
 
     def __init__(self, source: Tensor, low: Tensor, rate: Tensor, n_levels: int = 0) -> None:
         super().__init__()
@@ -63,7 +60,7 @@ class PiecewiseLinear(IndexModule):
         # Outputs in all, and those before the levels.
         self.n_bins = len(low)
         self.n_steps = self.n_bins - n_levels
-        self.put_index("source", source)
+        self.register_buffer("source", source)
         self.register_buffer("low", low)
         self.register_buffer("rate", rate)
 
@@ -102,7 +99,7 @@ class PiecewiseLinear(IndexModule):
         return cls(source, low, rate, n_levels)
 
     def forward(self, x: Tensor) -> Tensor:
-        passed = (x.index_select(1, self.read_index("source")) - self.low) * self.rate
+        passed = (x.index_select(1, self.source) - self.low) * self.rate
         if self.n_levels:
             steps, levels = passed[:, : self.n_steps], passed[:, self.n_steps :]
             passed = torch.cat([steps, 1 - levels.abs()], 1)

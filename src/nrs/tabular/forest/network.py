@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from nrs.core.choose import DENSE_RATIO_FOREST
 from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
-from nrs.core.permutations import IndexModule
 from nrs.core.subspace_map import dense_weight, subspace_map
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.rows.memory import Rows
@@ -31,7 +30,7 @@ from nrs.training.processes import ALONE, Processes
 MIN_WIDTH = 16
 
 
-class ForestNetwork(IndexModule):
+class ForestNetwork(nn.Module):
     """Members side by side, each with subspaces, hidden layers and outputs of its own.
 
     **Shape** input ``(B, d)``; :meth:`members` gives ``(K, out_features, B)``, and ``forward`` the
@@ -64,7 +63,6 @@ class ForestNetwork(IndexModule):
     shares: Tensor
     temperature: Tensor
     training_forward = "members"
-    takes_loaded = True
     # The processes that share the rows of a batch, while they train.
     group: Processes = ALONE
     # Of a part of a forest: the number of its first member.
@@ -89,7 +87,7 @@ class ForestNetwork(IndexModule):
         # Of the whole forest, should this be a part of one.
         self.all_members = members
         self.bins = bins
-        self.put_index("index", index)
+        self.register_buffer("index", index)
         # How much each member counts, 1 on average: set from out-of-bag predictions, as is what
         # divides the joint outputs.
         self.register_buffer("shares", torch.ones(members, dtype=torch.float32))
@@ -105,12 +103,13 @@ class ForestNetwork(IndexModule):
             return nn.Parameter((drawn * 2 - 1) * bound)
 
         self.n_inputs = in_features + bins.n_bins + 1
-        if gain is None:
-            gain = torch.ones(members, self.n_inputs, dtype=torch.float32)
         # By subspace, as the weights are.
-        self.register_buffer("gain", gain.gather(1, index.flatten(1)).view(index.shape))
+        even = torch.ones(index.shape, dtype=torch.float32)
+        of_inputs = even if gain is None else gain.gather(1, index.flatten(1)).view(index.shape)
+        self.register_buffer("gain", of_inputs)
+        # Without memory nothing is drawn, and a comparison would import torch's compiler.
         blank = self.n_inputs - 1
-        read = (index != blank).sum(2).clamp(min=1).view(members, subspaces, 1, 1)
+        read = 1 if index.is_meta else (index != blank).sum(2).clamp(min=1)[..., None, None]
         self.weight = uniform(members, subspaces, 1, size, fan_in=read)
         self.norm = nn.BatchNorm1d(members * subspaces, dtype=torch.float32)
         self.hidden, self.hidden_norms = nn.ParameterList(), nn.ModuleList()
@@ -130,7 +129,7 @@ class ForestNetwork(IndexModule):
     def members_from(self, inputs: Tensor) -> Tensor:
         """:meth:`members` from what :meth:`inputs` made of a row."""
         batch = inputs.shape[0]
-        mapped = subspace_map(inputs, self.read_index(), self.scaled_weight())
+        mapped = subspace_map(inputs, self.index, self.scaled_weight())
         h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
         for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
             h = torch.bmm(weight, self._by_member(h))[..., :batch]
@@ -192,7 +191,7 @@ class ForestNetwork(IndexModule):
         kept = ForestNetwork(
             self.n_inputs - self.bins.n_bins - 1,
             self.out_weight.shape[1],
-            self.read_index()[members],
+            self.index[members],
             self.bins,
             hidden=[len(weight[0]) for weight in self.hidden],
             dropout=self.drop.p,
@@ -209,17 +208,12 @@ class ForestNetwork(IndexModule):
         kept.load_state_dict(state)
         return kept.train(self.training)
 
-    def check_index(self, name: str, index: Tensor) -> None:
-        """Refuse an index of inputs that do not exist."""
-        if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < self.n_inputs:
-            raise ValueError(f"the forest has {self.n_inputs} inputs, and its index reads others")
-
     def fold(self) -> FoldedForest:
         """Copy for inference, with every normalisation folded into the product before it."""
         return FoldedForest(self)
 
 
-class FoldedForest(IndexModule):
+class FoldedForest(nn.Module):
     """A forest for inference: three products a member, no normalisation.
 
     Made by :meth:`ForestNetwork.fold`. Gives the numbers of the forest in eval mode.
@@ -235,7 +229,6 @@ class FoldedForest(IndexModule):
     shares: Tensor
     temperature: Tensor
     first_member = 0
-    takes_loaded = True
 
     def __init__(self, forest: ForestNetwork) -> None:
         super().__init__()
@@ -246,13 +239,13 @@ class FoldedForest(IndexModule):
         with torch.no_grad():
             self.n_inputs = n_inputs = forest.n_inputs
             scale, shift = affine(forest.norm)
-            index = forest.read_index()
+            index = forest.index
             self.wide = n_inputs > DENSE_RATIO_FOREST * index.shape[2]
             self.register_buffer("shift", shift)
             if self.wide:
                 members, subspaces, _, _ = forest.weight.shape
                 weight = forest.scaled_weight() * scale.view(members, subspaces, 1, 1)
-                self.put_index("index", index.clone())
+                self.register_buffer("index", index.clone())
                 self.register_buffer("weight", weight)
             else:
                 matrix = dense_weight(index, forest.scaled_weight(), n_inputs).flatten(0, 1)
@@ -278,7 +271,7 @@ class FoldedForest(IndexModule):
         batch = x.shape[0]
         inputs = ForestNetwork.inputs(self, x)  # type: ignore[arg-type]
         if self.wide:
-            mapped = subspace_map(inputs, self.read_index(), self.weight)
+            mapped = subspace_map(inputs, self.index, self.weight)
             h = mapped.permute(1, 2, 0).reshape(-1, batch).add(self.shift)
         else:
             h = torch.addmm(self.shift, self.weight, inputs.t())
