@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from nrs.core import fold
 from nrs.core.dropout import PooledDropout
-from nrs.tabular.network import TableNetwork
+from nrs.tabular.network import TableNetwork, row_by_row
 
 
 def test_same_seed_same_network():
@@ -34,3 +35,16 @@ def test_a_row_is_answered_alone_and_the_users_generator_is_left_alone():
     assert torch.equal(torch.get_rng_state(), before)
     x = torch.randn(7, 5)
     torch.testing.assert_close(network(x)[3:4], network(x[3:4]))
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("in_features", [1, 2, 10, 40])
+def test_a_row_has_the_same_answer_at_any_place(in_features, depth):
+    network = TableNetwork(in_features, 3, n_mul=1, depth=depth, hidden=(3,), seed=0).eval()
+    folded = row_by_row(fold(network))
+    x = torch.randn(32, in_features, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        together = folded(x)
+        assert torch.allclose(together, network(x), atol=1e-5)
+        for shift in (1, 5, 13):
+            assert torch.equal(folded(x.roll(shift, 0)).roll(-shift, 0), together)

@@ -114,6 +114,16 @@ class FoldedNRS(IndexModule):
         index = self.read_index(f"index{number}")
         return map_rows(h, index, weight, bias, formulation)
 
+    def matrices(self) -> list[tuple[Tensor, Tensor]]:
+        """The full matrix (outputs, inputs) and the bias of each stage."""
+        found, features = [], self.in_features
+        for number in range(self.depth):
+            weight, bias = getattr(self, f"weight{number}"), getattr(self, f"bias{number}")
+            index = self.read_index(f"index{number}")
+            found.append((dense_weight(index, weight, features), bias))
+            features = len(bias)
+        return found
+
     def extra_repr(self) -> str:
         return f"{self.in_features}, out_features={self.out_features}"
 

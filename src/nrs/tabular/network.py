@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nrs._util.seeds import seeded
 from nrs.core import NRS
 from nrs.core.dropout import PooledDropout
+from nrs.core.fold import FoldedNRS
 
 
 class TableNetwork(nn.Module):
@@ -100,12 +101,12 @@ class RowByRowLinear(nn.Module):
     **Shape** input ``(B, in_features)``, output ``(B, out_features)``.
     """
 
-    def __init__(self, layer: nn.Linear) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
-        self.out_features = layer.out_features
-        missing = MIN_OUTPUTS - layer.out_features
-        self.register_buffer("weight", F.pad(layer.weight.detach(), (0, 0, 0, missing)))
-        self.register_buffer("bias", F.pad(layer.bias.detach(), (0, missing)))
+        self.out_features = len(weight)
+        missing = max(0, MIN_OUTPUTS - len(weight))
+        self.register_buffer("weight", F.pad(weight.detach(), (0, 0, 0, missing)))
+        self.register_buffer("bias", F.pad(bias.detach(), (0, missing)))
 
     def forward(self, x: Tensor) -> Tensor:
         wide = F.linear(x, self.get_buffer("weight"), self.get_buffer("bias"))
@@ -113,10 +114,13 @@ class RowByRowLinear(nn.Module):
 
 
 def row_by_row(network: nn.Module) -> nn.Module:
-    """Replace the linear layers of a folded network by ones that answer each row alike anywhere."""
+    """Replace the narrow maps of a folded network by ones that answer each row alike anywhere."""
     for name, layer in network.named_children():
         if isinstance(layer, nn.Linear) and layer.out_features < MIN_OUTPUTS:
-            setattr(network, name, RowByRowLinear(layer))
+            setattr(network, name, RowByRowLinear(layer.weight, layer.bias))
+        elif isinstance(layer, FoldedNRS) and layer.out_features < MIN_OUTPUTS:
+            maps = [RowByRowLinear(*one) for one in layer.matrices()]
+            setattr(network, name, nn.Sequential(*(m for one in maps for m in (one, nn.ReLU()))))
         else:
             row_by_row(layer)
     return network
