@@ -37,10 +37,11 @@ def test_a_row_is_answered_alone_and_the_users_generator_is_left_alone():
     torch.testing.assert_close(network(x)[3:4], network(x[3:4]))
 
 
-@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize(("depth", "n_h"), [(1, 3), (2, 5)])
 @pytest.mark.parametrize("in_features", [1, 2, 10, 40])
-def test_a_row_has_the_same_answer_at_any_place(in_features, depth):
-    network = TableNetwork(in_features, 3, n_mul=1, depth=depth, hidden=(3,), seed=0).eval()
+def test_a_row_has_the_same_answer_at_any_place(in_features, depth, n_h):
+    shape = {"n_mul": 1, "n_h": n_h, "depth": depth, "hidden": (3,)}
+    network = TableNetwork(in_features, 3, **shape, seed=0).eval()
     folded = row_by_row(fold(network))
     x = torch.randn(32, in_features, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
