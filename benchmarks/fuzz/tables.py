@@ -137,13 +137,20 @@ def draw_frame(rng: np.random.Generator, n: int) -> pd.DataFrame:
     )
 
 
+def _is_plain(series: pd.Series) -> bool:
+    """Whether the cells, or the levels of a categorical, are of one type that pyarrow can hold."""
+    cells = series.cat.categories if isinstance(series.dtype, pd.CategoricalDtype) else series
+    few = {type(cell) for cell in cells if cell is not None and cell is not pd.NA}
+    return len(few) <= 1 and pd.api.types.infer_dtype(cells) in PLAIN
+
+
 def as_library(frame: pd.DataFrame, library: str) -> Any:
     """The frame as another library has it; as it is where that library cannot hold it."""
     try:
         if library in ("polars", "pyarrow"):
             # pyarrow itself may crash on lone surrogates and on objects of several types.
             str(frame.to_numpy().tolist()).encode()
-            if not {pd.api.types.infer_dtype(frame[name]) for name in frame} <= PLAIN:
+            if not all(_is_plain(frame[name]) for name in frame):
                 return frame
         if library == "polars":
             return pl.from_pandas(frame)

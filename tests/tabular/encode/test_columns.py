@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from nrs.tabular.encode.columns import (
     factor,
     level_text,
     read_cells,
+    read_column,
     to_category,
 )
 
@@ -26,6 +28,14 @@ def test_one_category_has_one_text_in_every_dtype():
     hour = dt.timedelta(hours=1)
     assert level_text(hour) == level_text(hour.total_seconds()) == "3600"
     assert level_text(np.int64(2**62 + 1)) == str(2**62 + 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "Float32", "float32[pyarrow]"])
+def test_a_float32_is_one_category_with_and_without_missing_cells(dtype):
+    cell = np.float32(1.517998)
+    for cells in ([cell], [cell, None]):
+        series = pd.Series(cells, dtype=dtype)
+        assert convert(read_column(series, "category"), "category").levels == ("1.517998",)
 
 
 @given(st.lists(st.none() | st.sampled_from(["b", "a", "ü", ""]), min_size=1, max_size=30))

@@ -345,7 +345,9 @@ def read_pandas(series: pandas.Series, kind: Kind | None = None) -> Column:
         return read_cells(series.astype(object).tolist(), kind)
     if not series.hasnans:
         return read_array(series.to_numpy(dtype=dtype.numpy_dtype))
-    values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    # A float32 as a category is the same text with and without missing cells next to it.
+    width = dtype.numpy_dtype if dtype.kind == "f" else np.float64
+    values = series.to_numpy(dtype=width, na_value=np.nan)
     return Column("boolean" if dtype.kind == "b" else "number", values)
 
 
