@@ -78,7 +78,8 @@ class QuerySource(MemorySource):
         self, encoder: TableEncoder, target: Target, folds: Folds, device: torch.device
     ) -> tuple[QueryRows, QueryRows | None]:
         """Encoded documents of the training queries, and of held-out ones if there are any."""
-        features, targets = encoder.transform(self.table), target.encode(self.labels)
+        features = encoder.transform(self.table, folds=folds.drawn)
+        targets = target.encode(self.labels)
         if self.query_scale == "standard":
             self.scaler = self.scaler or QueryScaler.fit(features, self.training_queries)
             features = self.scaler.transform(features, self.queries)

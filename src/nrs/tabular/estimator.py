@@ -135,8 +135,8 @@ class TableEstimator(TrainParameters, BaseEstimator):
             source = reader.read_source(X, y, sample_weight, groups)
             recipe = reader.resolve(source.n_rows, source.n_columns)
             folds = source.split(recipe, run.seed, spare=eval_set is None)
-            encoder = source.encoder(self.categorical_features, recipe.scale)
             target = reader.make_target(source)
+            encoder = source.encoder(self.categorical_features, recipe.scale, target, folds)
             # The columns that the encoder made decide the width.
             recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
             rows, held_out = source.rows(encoder, target, folds, run.device)
@@ -145,7 +145,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             reader.__dict__ |= {**rows.facts, "_origin": origin}
             if eval_set is not None:
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
-            if "n_workers" in self._get_param_names():
+            if max(run.n_workers, run.group.size) > 1 and "n_workers" in self._get_param_names():
                 check_division(recipe, run)
             task = Task(rows, held_out, encoder, target, recipe, folds, run)
             alone = run.n_workers == 1 or run.group.size > 1
@@ -327,9 +327,9 @@ class TableEstimator(TrainParameters, BaseEstimator):
             source = reader.read_rows(X, y, sample_weight, groups, reset=first)
             if first:
                 recipe = reader.resolve(source.n_rows, source.n_columns)
-                encoder = source.encoder(self.categorical_features, recipe.scale)
                 source.known_classes = classes
-                target = reader.make_target(source)
+                target, shown = reader.make_target(source), self.categorical_features
+                encoder = source.encoder(shown, recipe.scale, target, NO_FOLDS)
                 recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
                 rows, _ = source.rows(encoder, target, NO_FOLDS, run.device)
                 run = replace(run, seed=draw_seed(self.random_state))

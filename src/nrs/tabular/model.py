@@ -25,6 +25,7 @@ from nrs.tabular.forest.network import (
     FoldedForest,
     ForestNetwork,
     forest_loss,
+    joint_slope,
     members_spread,
     out_of_bag,
 )
@@ -404,8 +405,10 @@ class ForestModel(SingleModel):
         scored = self.target.finish(outputs, *rows.truth())
         each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
-        self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
-        self.network.temperature.fill_(scored.temperature)
+        slope = joint_slope(self.folded(), rows.inputs(SPREAD_ROWS), self.sees, self.target)
+        if not each.all():
+            self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
+        self.network.temperature.fill_(scored.temperature / slope)
         if scored.residuals is not None:
             spread = members_spread(
                 self.folded().each(rows.inputs(SPREAD_ROWS)), self.network.shares

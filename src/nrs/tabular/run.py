@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from nrs.tabular.types import Json
 
 
+# What processes may share.
+DIVISIONS = ("auto", "rows", "members")
+
+
 @dataclass(frozen=True)
 class Run:
     """Seed, device, clock and files of one fit.
@@ -82,6 +86,7 @@ class Run:
         limit = estimator.time_limit
         if limit is not None and not (is_number(limit) and limit > 0):
             raise ValueError(f"time_limit must be a number of seconds above 0; got {limit!r}")
+        _check_workers(estimator.n_workers, estimator.divide)
         group = ALONE if alone else present()
         with plain_modes(), threads(estimator.n_jobs):
             yield cls(
@@ -160,6 +165,15 @@ class Run:
         if rows.folds is not None:
             identity["folds"] = checksum(rows.folds.numpy())
         return Checkpoint(self.checkpoint, identity)
+
+
+def _check_workers(n_workers: Any, divide: str) -> None:
+    if isinstance(n_workers, bool) or not hasattr(n_workers, "__index__") or n_workers < 1:
+        raise ValueError(f"n_workers must be an integer of at least 1; got {n_workers!r}")
+    if n_workers > FEW:
+        check_count(n_workers, "n_workers")
+    if divide not in DIVISIONS:
+        raise ValueError(f"divide must be one of {DIVISIONS}; got {divide!r}")
 
 
 def pick_device(device: str | torch.device, group: Processes = ALONE) -> torch.device:

@@ -174,6 +174,13 @@ class Target:
         """The labels that were encoded."""
         raise NotImplementedError
 
+    def odds(self, outputs: Tensor, weights: Tensor) -> Tensor | None:
+        """Joint (B, C) outputs of (K, C, B) ones, up to what changes no answer.
+
+        None where no temperature divides them.
+        """
+        return None
+
     def calibrate(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         """What to divide joint out-of-bag outputs by; 1 for numbers."""
         return 1.0
@@ -278,20 +285,30 @@ class Target:
         raise NotImplementedError
 
 
+# Nats by which all rows must prefer a temperature of e, or of 1 / e, to 1.
+PRIOR_OF_TEMPERATURE = 10.0
+
+
 def find_temperature(
     target: Target, outputs: Tensor, y: Tensor, weights: Tensor | None = None
 ) -> float:
     """The number that divides out-of-bag outputs so that their loss is least.
 
+    A few rows cannot tell, and lose little by a temperature near 1: its logarithm has a normal
+    prior, which all rows together must outweigh.
+
     Examples
     --------
-    >>> sure = torch.tensor([[4.0, 0.0]] * 4)
-    >>> find_temperature(ClassTarget(np.array([0, 1])), sure, torch.tensor([0, 0, 0, 1])) > 1.5
-    True
+    >>> sure, rows = torch.tensor([[4.0, 0.0]] * 400), torch.arange(400) % 4 == 0
+    >>> round(find_temperature(ClassTarget(np.array([0, 1])), sure, rows.long()), 1)
+    3.0
+    >>> round(find_temperature(ClassTarget(np.array([0, 1])), sure[:4], rows[:4].long()), 1)
+    1.2
     """
-    choices = torch.logspace(-1, 1, 81, base=2.0, dtype=torch.float32)
+    choices = torch.logspace(-2, 2, 161, base=2.0, dtype=torch.float32)
+    prior = PRIOR_OF_TEMPERATURE * choices.log().square() / len(y)
     losses = [float(target.loss(outputs / choice, y, weights)) for choice in choices]
-    return float(choices[int(np.argmin(losses))])
+    return float(choices[int(np.argmin(np.add(losses, prior.numpy())))])
 
 
 def weigh_views(
@@ -344,6 +361,10 @@ class ClassTarget(Target):
     combine = staticmethod(mean_probabilities)
     metrics = CLASS_METRICS
     calibrate = find_temperature
+
+    def odds(self, outputs: Tensor, weights: Tensor) -> Tensor:
+        joint = self.combine(outputs, weights)
+        return joint - joint.mean(1, keepdim=True)
 
     def __init__(self, classes: np.ndarray) -> None:
         self.classes = classes
@@ -459,6 +480,9 @@ class MultilabelTarget(Target):
     combine = staticmethod(mean_odds)
     metrics = LABEL_METRICS
     calibrate = find_temperature
+
+    def odds(self, outputs: Tensor, weights: Tensor) -> Tensor:
+        return self.combine(outputs, weights)
 
     def __init__(self, n_labels: int) -> None:
         self.n_outputs = n_labels

@@ -1,4 +1,4 @@
-"""Categories: one 0/1 feature per level, and the frequency of the level where there are many."""
+"""Categories: a 0/1 feature per level; of many levels also frequency and means of the target."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import numpy as np
 
 from nrs.tabular.encode.column_encoder import ColumnEncoder, Summary
 from nrs.tabular.encode.columns import Column, Kind, is_code
+from nrs.tabular.encode.level_means import LevelMeans
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
 
 # A column of more levels than this identifies rows; nor would it fit a model.
 MAX_LEVELS = 1_000_000
+# Rows per level, on average, from which on the mean of a level's targets tells something; the most
+# frequent levels have one.
+MIN_MEAN_ROWS, MAX_MEANS = 4, 20_000
 # Texts that differ in more rows than this, and in all, are not counted out.
 MAX_SHOWN = 20
 
@@ -117,9 +121,15 @@ class CategoryEncoder(ColumnEncoder):
     frequency_std: float = 0.0
     # What the cells were in training before they became texts; empty in earlier files.
     held: list[str] = field(default_factory=list)
+    # Means of the target by level, in forests.
+    means: LevelMeans | None = None
 
     def __post_init__(self) -> None:
         self._place = {level: place for place, level in enumerate(self.levels)}
+        if isinstance(self.means, dict):
+            self.means = LevelMeans(**self.means)
+        if self.means is not None:
+            self.variants = self.means.variants  # type: ignore[misc]
 
     @cached_property
     def features(self) -> list[str]:
@@ -129,19 +139,40 @@ class CategoryEncoder(ColumnEncoder):
             own = own[1:]
         elif len(self.levels) + self.missing == 1:
             own = []
-        return own + [" (log frequency)"] * bool(self.counts)
+        own += [" (log frequency)"] * bool(self.counts)
+        return own + [" (target mean)"] * len(self.variants)
+
+    def common_levels(self) -> np.ndarray:
+        """Places of the levels whose targets have a mean; none of few levels, or of rare ones.
+
+        What is missing is a level too.
+        """
+        # Without counts all levels are equally frequent.
+        counts = np.array(self.counts or [MIN_MEAN_ROWS] * len(self.levels))
+        if not self.other or counts.mean() < MIN_MEAN_ROWS:
+            return np.arange(0)
+        often = np.argsort(-counts, kind="stable")[:MAX_MEANS]
+        places = np.sort(often[counts[often] > 1])
+        return np.append(places, len(self.levels)) if self.missing else places
 
     @property
     def neutral(self) -> list[float]:
         return [0.5 if self.binary else 0.0] * len(self.features)
 
-    def write(self, column: Column, out: np.ndarray) -> None:
-        self._refuse_other_kinds(column)
+    def place(self, column: Column) -> np.ndarray:
+        """The level of each cell by its place, then missing cells, then levels not seen."""
         n_levels = len(self.levels)
-        # Places: 0 ... n_levels - 1 a level, n_levels missing, n_levels + 1 unseen.
         of_level = [self._place.get(level, n_levels + 1) for level in column.levels]
         of_missing = n_levels if self.missing else n_levels + 1
-        place = np.array([*of_level, of_missing], dtype=np.int64)[column.values]
+        return np.array([*of_level, of_missing], dtype=np.int64)[column.values]
+
+    def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
+        self._refuse_other_kinds(column)
+        n_levels, place = len(self.levels), self.place(column)
+        if self.means is not None:
+            own = out.shape[1] - len(self.variants)
+            self.means.write(place, out[:, own:], fold)
+            out = out[:, :own]
         hot = np.full(n_levels + 2, -1, dtype=np.int64)
         hot[: self.n_own] = np.arange(self.n_own)
         if self.other:
@@ -151,7 +182,7 @@ class CategoryEncoder(ColumnEncoder):
         if self.binary:
             out[:, 0] = np.where(hot < 0, 0.5, hot)[place]
             return
-        n_hot = len(self.features) - bool(self.counts)
+        n_hot = out.shape[1] - bool(self.counts)
         if n_hot:
             feature = hot[place]
             rows = np.flatnonzero(feature >= 0)

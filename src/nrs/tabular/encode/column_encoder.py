@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -115,6 +115,8 @@ class ColumnEncoder:
 
     # Share of the training cells that are missing; None of earlier files.
     absent: float | None = field(default=None, kw_only=True)
+    # Of the last features: the fold whose members alone read each.
+    variants: ClassVar[Sequence[int]] = ()
 
     @cached_property
     def features(self) -> list[str]:
@@ -126,8 +128,11 @@ class ColumnEncoder:
         """Values of the features that stand for no particular cell."""
         return [0.0] * len(self.features)
 
-    def write(self, column: Column, out: np.ndarray) -> None:
-        """Write the features of a column into `out`, zeros of shape (n_rows, n_features)."""
+    def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
+        """Write the features of a column into `out`, zeros of shape (n_rows, n_features).
+
+        In training with the `fold` of each row.
+        """
         raise NotImplementedError
 
     def unusual(self, column: Column) -> tuple[int, int]:

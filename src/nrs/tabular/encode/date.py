@@ -97,7 +97,7 @@ class DateEncoder(ColumnEncoder):
         waves = [f" ({part} {wave})" for part in self.parts for wave in ("sin", "cos")]
         return [""] * (self.scale > 0) + waves + [" (missing)"] * self.missing
 
-    def write(self, column: Column, out: np.ndarray) -> None:
+    def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
         absent = column.missing()
         rows = np.flatnonzero(~absent)
         present = column.values[rows]

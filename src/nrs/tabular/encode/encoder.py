@@ -14,6 +14,7 @@ from nrs.tabular.encode.category import CategoryEncoder, CategoryStatistics
 from nrs.tabular.encode.column_encoder import ColumnEncoder, Statistics, Watch
 from nrs.tabular.encode.columns import Column, Kind
 from nrs.tabular.encode.date import DateEncoder, DateStatistics
+from nrs.tabular.encode.level_means import LevelMeans
 from nrs.tabular.encode.number import NumberBlock, NumberEncoder, NumberStatistics
 from nrs.tabular.encode.sparse import SparseScaler
 from nrs.tabular.encode.table import Table, categorical_columns, read_table
@@ -50,7 +51,8 @@ class TableEncoder(BaseEstimator):
     category      one 0/1 feature per level, missing being a level if training had it; a single
                   one for two levels. An unseen level is all zeros (0.5 in a single feature)
     category of   0/1 features of the most frequent ``max_levels`` (those seen at least twice),
-    many levels   one that the others share, and the standardised log(1 + rows of the level)
+    many levels   one that the others share, and the standardised log(1 + rows of the level); in
+                  forests also the mean of the target by level (:mod:`.level_means`)
     date          standardised time; month, weekday and hour (with its fraction) as sine and
                   cosine where they vary. Missing is 0
     sparse        ``x / max |x|``, so that zeros stay zeros; columns that are constant give none
@@ -73,6 +75,7 @@ class TableEncoder(BaseEstimator):
     feature_names_in_ : names of the columns; only if the training table had names.
     feature_names_out_ : ndarray of names such as ``colour=red``.
     groups_ : ndarray of int64, the source column of each feature, ascending.
+    variants_ : ndarray of int64, the fold whose members read each feature; -1 where all do.
     kinds_ : "number", "boolean", "duration", "date" or "category" for each column.
     is_sparse_ : whether :meth:`transform` returns a CSR matrix.
 
@@ -161,14 +164,17 @@ class TableEncoder(BaseEstimator):
         self.n_features_in_, self.kinds_ = len(kinds), list(kinds)
         self._sparse, self.is_sparse_ = scaler, scaler is not None
         self.encoders = {i: one for i, one in sorted(encoders.items()) if one.features}
-        features: list[tuple[int, str]] = []
+        features: list[tuple[int, str, int]] = []
         names, self.first = self.column_names, {}
         for i, one in self.encoders.items():
             self.first[i] = len(features)
-            features += [(i, names[i] + end) for end in one.features]
+            variants = [-1] * (len(one.features) - len(one.variants)) + [*one.variants]
+            ends = zip(one.features, variants, strict=True)
+            features += [(i, names[i] + end, variant) for end, variant in ends]
         if scaler is not None:
-            features = [(i, names[i]) for i in scaler.kept.tolist()]
-        groups, outputs = zip(*features or [(0, "constant")], strict=True)
+            features = [(i, names[i], -1) for i in scaler.kept.tolist()]
+        groups, outputs, readers = zip(*features or [(0, "constant", -1)], strict=True)
+        self.variants_ = np.array(readers, dtype=np.int64)
         self.n_features_out_ = len(groups)
         self.groups_ = np.array(groups, dtype=np.int64)
         self.feature_names_out_ = np.array(outputs, dtype=object)
@@ -178,6 +184,8 @@ class TableEncoder(BaseEstimator):
         numbers = {i: one for i, one in self.encoders.items() if isinstance(one, NumberEncoder)}
         self.numbers = NumberBlock(numbers, self.first)
         self._singly = {i: one for i, one in self.encoders.items() if i not in numbers}
+        # Whether a column has more levels than features for them.
+        self.has_many_levels = any(one.other for one in self.categories().values())
         return self
 
     @property
@@ -201,12 +209,28 @@ class TableEncoder(BaseEstimator):
         index = int(self.groups_[feature])
         return self.column_encoder(index).original(feature - self.first.get(index, 0), value)
 
-    def transform(self, X: Any, watch: Watch | None = None) -> Any:
+    def categories(self) -> dict[int, CategoryEncoder]:
+        """The encoders of category columns."""
+        return {i: one for i, one in self._singly.items() if isinstance(one, CategoryEncoder)}
+
+    def with_means(self, means: Mapping[int, LevelMeans]) -> TableEncoder:
+        """Add means of the target to the features of category columns."""
+        if not means:
+            return self
+        encoders = self.encoders | {
+            index: replace(one, means=means[index])
+            for index, one in self.categories().items()
+            if index in means
+        }
+        return self._adopt(self.names, self.kinds_, encoders)
+
+    def transform(self, X: Any, watch: Watch | None = None, folds: np.ndarray | None = None) -> Any:
         """Encode a table as float32, (n_rows, n_features_out_); CSR if training was sparse.
 
         Columns are found by name where this table and the training table both have names, else by
         position. ValueError if a column is missing or unexpected, holds another kind of values than
         in training, or an infinite one. What is unusual about the rows is counted by `watch`.
+        Training rows come with their `folds`, so that means of the target tell none of its own.
         """
         check_is_fitted(self, "n_features_out_")
         table = X if isinstance(X, Table) else read_table(X)
@@ -219,7 +243,7 @@ class TableEncoder(BaseEstimator):
             first = self.first[index]
             column = _read(table, int(source[index]), self.kinds_[index])
             try:
-                encoder.write(column, out[:, first : first + len(encoder.features)])
+                encoder.write(column, out[:, first : first + len(encoder.features)], folds)
             except ValueError as error:
                 raise ValueError(f"{table.label(int(source[index]))}: {error}") from error
             if watch is not None:

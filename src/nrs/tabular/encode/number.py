@@ -298,7 +298,7 @@ class NumberEncoder(ColumnEncoder):
     def neutral(self) -> list[float]:
         return [self.fill] * self.shown + [0.0] * self.missing
 
-    def write(self, column: Column, out: np.ndarray) -> None:
+    def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
         NumberBlock({0: self}, {0: 0}).write(column.values[:, None], out)
 
     def original(self, place: int, value: float) -> str:

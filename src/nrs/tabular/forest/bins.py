@@ -110,7 +110,7 @@ class PiecewiseLinear(nn.Module):
 
 
 def find_bins(
-    features: np.ndarray, n_bins: int, max_levels: int = 0
+    features: np.ndarray, n_bins: int, max_levels: int = 0, binned: np.ndarray | None = None
 ) -> tuple[PiecewiseLinear, np.ndarray]:
     """The bins of all features with more than two values, and which features have few.
 
@@ -124,6 +124,8 @@ def find_bins(
     edges, levels = [], []
     if n_bins and features.shape[1] <= MAX_BINNED_FEATURES:
         for feature, values in enumerate(features.T):
+            if binned is not None and not binned[feature]:
+                continue
             found = all_values(values, FEW_VALUES)
             few[feature] = found is not None
             if found is None:

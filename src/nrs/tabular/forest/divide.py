@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from nrs._util.launch import FEW, check_count
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.run import Run
@@ -24,26 +23,15 @@ from nrs.training import TrainSettings
 from nrs.training.processes import Processes
 from nrs.training.settings import build_optimizer
 
-DIVISIONS = ("auto", "rows", "members")
-
 
 def check_division(recipe: Recipe, run: Run) -> None:
-    """Refuse numbers of workers and divisions that do not exist, or that do not apply."""
-    n_workers, divide = run.n_workers, run.divide
-    if isinstance(n_workers, bool) or not hasattr(n_workers, "__index__") or n_workers < 1:
-        raise ValueError(f"n_workers must be an integer of at least 1; got {n_workers!r}")
-    if n_workers > FEW:
-        check_count(n_workers, "n_workers")
-    if divide not in DIVISIONS:
-        raise ValueError(f"divide must be one of {DIVISIONS}; got {divide!r}")
-    if n_workers == 1 and run.group.size == 1:
-        return
+    """Refuse settings that several processes cannot train."""
     if not recipe.members:
         raise ValueError(
             "several processes train a forest, and these settings are a single network. Use "
             "preset='default', or n_workers=1 without a launcher."
         )
-    if divide == "members" and recipe.clip_norm is not None:
+    if run.divide == "members" and recipe.clip_norm is not None:
         raise ValueError(
             "divide='members' cannot clip the norm of all gradients "
             f"(clip_norm={recipe.clip_norm}). Use divide='rows'."

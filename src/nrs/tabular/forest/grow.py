@@ -44,21 +44,26 @@ def grow_forest(task: Task) -> ForestNetwork:
     takes whole columns, with all features that the encoder made of them.
     """
     rows, recipe, folds, columns = task.rows, task.recipe, task.folds, task.encoder.groups_
-    n_features = len(columns)
+    n_features, variants = len(columns), task.encoder.variants_
     if rows.sparse or len(np.unique(columns)) > MAX_COLUMNS:
         bins, few = PiecewiseLinear.between([]), np.zeros(n_features, dtype=bool)
         gains = np.ones((folds.n_folds, n_features), dtype=np.float32)
     else:
         sample = rows.sample(MAX_ROWS)
         of_levels = any(reading == LEVELS for reading, _ in recipe.views)
-        bins, few = find_bins(sample[0], recipe.bins, recipe.levels if of_levels else 0)
-        gains = column_gains(sample, columns, task.target, folds.n_folds, recipe.least_gain)
+        max_levels = recipe.levels if of_levels else 0
+        bins, few = find_bins(sample[0], recipe.bins, max_levels, binned=variants < 0)
+        gains = column_gains(
+            sample, columns, task.target, folds.n_folds, recipe.least_gain, variants
+        )
     parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
+    variant = np.concatenate([variants, variants[bins.source.numpy()]])
     members = []
-    for member in range(recipe.members):
+    for member, own in enumerate(folds.own(recipe.members)):
         reading, times = recipe.views[member * len(recipe.views) // recipe.members]
         size = max(1, round(recipe.columns * times))
-        members.append(draw_subspaces(parts[reading], recipe.subspaces, size, rng))
+        seen = [part[np.isin(variant[part], (-1, own))] for part in parts[reading]]
+        members.append(draw_subspaces(seen, recipe.subspaces, size, rng))
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
     blank = np.ones((folds.n_folds, 1), dtype=np.float32)
     by_fold = np.concatenate([gains, gains[:, bins.source.numpy()], blank], axis=1)
@@ -212,14 +217,20 @@ def as_index(members: Sequence[Sequence[np.ndarray]], blank: int) -> np.ndarray:
 
 
 def column_gains(
-    sample: Sample, columns: np.ndarray, target: Target, n_folds: int, least: float
+    sample: Sample,
+    columns: np.ndarray,
+    target: Target,
+    n_folds: int,
+    least: float,
+    variants: np.ndarray | None = None,
 ) -> np.ndarray:
     """Factor of each feature for members that do not see each fold: (n_folds, d), at most 1.
 
     The factor is the square root of the column's relevance (:func:`relevance`) relative to the
     most relevant column's, and at least `least`. What chance alone may explain is added to both,
     so that columns which tell nothing alone (as in parity) are read evenly. Features of one
-    column share it; `columns` (d,) says which column each feature was made of.
+    column share it; `columns` (d,) says which column each feature was made of, and `variants` (d,)
+    the fold whose members alone read it (-1: all).
 
     Examples
     --------
@@ -238,11 +249,15 @@ def column_gains(
     features, targets, weights, folds = sample
     truth, weights = target.indicators(targets), weights.astype(np.float64)
     found = np.zeros((n_folds, len(names)))
-    for place in range(len(names)):
-        own = features[:, number == place]
+    variants = np.full(len(columns), -1) if variants is None else variants
+    for place, variant in {*zip(number.tolist(), variants.tolist(), strict=True)}:
+        own = features[:, (number == place) & (variants == variant)]
+        if variant >= n_folds:
+            continue
+        readers = slice(None) if variant < 0 else variant
         for cells in _cells(own):
             explained = relevance(cells, truth, weights, folds, n_folds)
-            found[:, place] = np.maximum(found[:, place], explained)
+            found[readers, place] = np.maximum(found[readers, place], explained[readers])
     found += np.sqrt(2 * CELLS) / len(features)
     gains = np.sqrt(found / found.max(1, keepdims=True))
     return np.maximum(gains, least)[:, number].astype(np.float32)

@@ -9,6 +9,7 @@ contiguous memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -310,6 +311,39 @@ def members_spread(outputs: Tensor, shares: Tensor) -> Tensor:
     weights = (shares / shares.sum()).view(-1, 1, 1)
     mean = (outputs * weights).sum(0)
     return ((outputs - mean).square() * weights).sum(0).sqrt()
+
+
+def joint_slope(forest: FoldedForest, x: Tensor, sees: Tensor, target: Target) -> float:
+    """How much sharper all members may answer than those that score a row out of bag, at least 1.
+
+    The temperature is learned from rows of which a few members have not seen each, and members
+    that agree have more reason to be sure, the more they are. What one more member would say is
+    known without labels: the slope with which all others predict a member, divided by the slope
+    with which those of one fold do.
+    """
+    used = forest.shares > 0
+    each, shares = forest.members(x)[used], forest.shares[used].unsqueeze(1)
+
+    def joint(members: Tensor) -> Tensor | None:
+        return target.odds(each[members], shares[members])
+
+    single = torch.eye(len(each), dtype=torch.bool, device=x.device)
+    alone = [answer for answer in map(joint, single) if answer is not None]
+    if not alone:
+        return 1.0
+    said = torch.stack(alone)
+
+    def slope(groups: Tensor) -> Tensor:
+        along = square = x.new_zeros(())
+        for members in groups:
+            answer = joint(members) if 0 < members.sum() < len(each) else None
+            if answer is not None:
+                along = along + (answer * said[~members].sum(0)).sum()
+                square = square + (~members).sum() * answer.square().sum()
+        return along / square
+
+    gained = float(slope(~single) / slope(~sees.to(x.device)[used].t()))
+    return max(1.0, gained) if math.isfinite(gained) else 1.0
 
 
 def forest_loss(network: ForestNetwork, batch: Any, target: Target, sees: Tensor) -> Tensor:

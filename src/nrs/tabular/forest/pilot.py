@@ -42,13 +42,10 @@ def choose_views(task: Task) -> Recipe:
     All views then: members that read codes as numbers too learn several times as slowly.
     """
     recipe, run = task.recipe, task.run
+    if not may_be_levels(task.rows, recipe, task.folds.n_folds, run.time_limit):
+        return recipe
     # Processes whose numbers round differently must not grow different forests.
-    by_levels = run.group.of_writer(
-        run.group.is_writer
-        and may_be_levels(task.rows, recipe, task.folds.n_folds, run.time_limit)
-        and levels_are_better(task)
-    )
-    if not by_levels:
+    if not run.group.of_writer(run.group.is_writer and levels_are_better(task)):
         return recipe
     return replace(recipe, views=tuple((LEVELS, times) for _, times in recipe.views))
 

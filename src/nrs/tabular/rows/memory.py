@@ -14,6 +14,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from torch import Tensor
 
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.forest.folds import NO_FOLDS, Folds, read_groups
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget, Target
 from nrs.training.processes import ALONE, Processes
@@ -301,10 +302,17 @@ class MemorySource:
         training, held_out = next(splitter.split(np.empty((self.n_rows, 0)), strata))
         self.training, self.held_out = np.sort(training), np.sort(held_out)
 
-    def encoder(self, categorical_features: Categorical, scale: str) -> TableEncoder:
+    def encoder(
+        self, categorical_features: Categorical, scale: str, target: Target, folds: Folds
+    ) -> TableEncoder:
         """Learn the encoding from the training rows."""
         encoder = TableEncoder(categorical_features, scale=scale)  # type: ignore[arg-type]
-        return encoder.fit(self.table, self.training)
+        encoder.fit(self.table, self.training)
+        if folds.drawn is None or folds.n_folds < MIN_FOLDS or not encoder.has_many_levels:
+            return encoder
+        sums = LevelSums(encoder, target, folds.n_folds)
+        sums.add(self.table, target.encode(self.labels), self.weights, folds.drawn)
+        return encoder.with_means(sums.means())
 
     def classification(self) -> ClassTarget | MultilabelTarget:
         """The target of all labels: a class that only held-out rows have still is a class."""
@@ -326,7 +334,8 @@ class MemorySource:
         self, encoder: TableEncoder, target: Target, folds: Folds, device: torch.device
     ) -> tuple[Rows, Rows | None]:
         """Encoded training rows, and held-out ones if there are any."""
-        features, targets = encoder.transform(self.table), target.encode(self.labels)
+        features = encoder.transform(self.table, folds=folds.drawn)
+        targets = target.encode(self.labels)
         rows = Rows(
             features, targets, self.weights, self.training, device, folds.drawn, self.score_weights
         )

@@ -16,6 +16,7 @@ from nrs.datasets.large_table import Table
 from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.encode.columns import PLURAL, Column, Kind, level_text, missing_cells
 from nrs.tabular.encode.encoder import TableEncoder, TableStatistics
+from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.encode.number import Moments, NumberStatistics
 from nrs.tabular.encode.table import categorical_columns, read_table
 from nrs.tabular.forest.folds import Folds, count_folds
@@ -176,10 +177,11 @@ class RowEncoder:
 
     def __call__(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> Block:
         source = self.source
-        x = self.encoder.transform(batch.select(source.names))
-        y = self.target.encode_column(read_table(batch.select([source.target])))
         keys = source.groups_of(batch, places)
-        parts = [x, y, self.folds.of(places if keys is None else keys)]
+        folds = self.folds.of(places if keys is None else keys)
+        x = self.encoder.transform(batch.select(source.names), folds=folds)
+        y = self.target.encode_column(read_table(batch.select([source.target])))
+        parts = [x, y, folds]
         weights = None if self.class_weights is None else self.class_weights[y]
         if source.weight is not None:
             own = source.weights_of(batch, places) * self.scale
@@ -391,12 +393,33 @@ class TableSource:
         keys = self.keys if len(self.keys) <= MAX_LABELS else None
         return Folds(min(n_folds, len(self.keys)), seed, keys=keys)
 
-    def encoder(self, categorical_features: Categorical, scale: str) -> TableEncoder:
+    def encoder(
+        self, categorical_features: Categorical, scale: str, target: Target, folds: Folds
+    ) -> TableEncoder:
         """The encoder that a fit in memory to the same rows would have made."""
         encoder = TableEncoder(categorical_features, scale=scale)  # type: ignore[arg-type]
-        return encoder.fit_statistics(
-            self.statistics, read_table(self.sample.rows.select(self.names))
-        )
+        sample = read_table(self.sample.rows.select(self.names))
+        encoder.fit_statistics(self.statistics, sample)
+        if folds.n_folds < MIN_FOLDS or not encoder.has_many_levels:
+            return encoder
+        # One more pass over the table.
+        sums, group = LevelSums(encoder, target, folds.n_folds), present()
+        class_weights, times = self.weighting(target)
+        for chunk in self.table.chunks(self.table.groups[group.rank :: group.size]):
+            batch, places = labelled_rows(chunk, self.target)
+            if not len(places):
+                continue
+            y = target.encode_column(read_table(batch.select([self.target])))
+            weight = self.weights_of(batch, places) * times
+            if class_weights is not None:
+                weight = weight * class_weights[y]
+            keys = self.groups_of(batch, places)
+            fold = folds.of(places if keys is None else keys)
+            sums.add(read_table(batch.select(self.names)), y, weight, fold)
+        if group.size > 1:
+            parts = group.gather(torch.from_numpy(sums.arrays()).to(group.device))
+            sums.restore(torch.stack(list(parts)).sum(0).cpu().numpy())
+        return encoder.with_means(sums.means())
 
     def classification(self) -> ClassTarget:
         """The classes that the target's column holds."""

@@ -1,0 +1,186 @@
+"""Means of the target by level of a category: what a column of many levels says, without a leak.
+
+A member of a forest must not learn from rows that it is to score, nor a row from its own target.
+The sums of each level are therefore kept by fold. For the members that do not see fold k, a
+training row of fold j has the mean of its level in all folds but j and k; any other row has that
+in all folds but k. So there is one variant of the features per fold, side by side, and a member
+reads its own.
+
+Means of few rows are drawn towards the mean of all rows, as far as the levels' own variance
+suggests (empirical Bayes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from nrs.tabular.encode.columns import Column
+    from nrs.tabular.encode.encoder import TableEncoder
+    from nrs.tabular.encode.table import Table
+    from nrs.tabular.targets import Target
+
+# With fewer folds, too little is left when two of them are left out.
+MIN_FOLDS = 4
+# The most frequent outputs have means.
+MAX_OUTPUTS = 8
+# Rows' worth of the mean of all rows that is added to each level.
+MAX_PRIOR = 1_000.0
+
+
+@dataclass
+class LevelMeans:
+    """What was summed up of one column; all of it JSON values.
+
+    Attributes
+    ----------
+    places : list of int
+        The place of each level with sums among the levels of the column; that of missing cells is
+        their number.
+    outputs : list of int
+        Which outputs of the target the sums are of.
+    n_folds : int
+    sums : list of float, (places, folds, 1 + outputs)
+        Weight, and weighted targets.
+    mean, scale : list of float, (outputs,)
+        Of all rows, and the deviation of the means.
+    prior : float
+    """
+
+    places: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    n_folds: int = 0
+    sums: list[float] = field(default_factory=list)
+    mean: list[float] = field(default_factory=list)
+    scale: list[float] = field(default_factory=list)
+    prior: float = 0.0
+
+    @cached_property
+    def _by_fold(self) -> np.ndarray:
+        """The sums, and zeros for levels that have none: (places + 1, folds, 1 + outputs)."""
+        sums = np.array(self.sums).reshape(len(self.places), self.n_folds, 1 + len(self.outputs))
+        return np.concatenate([sums, np.zeros((1, *sums.shape[1:]))])
+
+    @property
+    def variants(self) -> list[int]:
+        """The fold that each feature leaves out."""
+        return [fold for fold in range(self.n_folds) for _ in self.outputs]
+
+    def write(self, place: np.ndarray, out: np.ndarray, fold: np.ndarray | None) -> None:
+        """Write the features of rows by the places of their levels, in training by their folds."""
+        row, width = rows_of(self.places, place), len(self.outputs)
+        total = self._by_fold.sum(1)
+        for k in range(self.n_folds):
+            left = (total - self._by_fold[:, k])[row]
+            if fold is not None:
+                left -= self._by_fold[row, fold] * (fold != k)[:, None]
+            # What is left of a weight after subtraction may be a rounding error below 0.
+            weight = np.maximum(left[:, :1], 0.0)
+            drawn = (left[:, 1:] - weight * self.mean) / (weight + self.prior)
+            out[:, k * width : (k + 1) * width] = drawn / self.scale
+
+
+def rows_of(places: np.ndarray | list[int], place: np.ndarray) -> np.ndarray:
+    """The row of each place among `places`; one past the last where it is none of them."""
+    found = np.full(max(places) + 2, len(places))
+    found[places] = np.arange(len(places))
+    return found[np.minimum(place, len(found) - 1)]
+
+
+class LevelSums:
+    """Sums of all columns with many levels: one `add` in memory, many in a stream, then `merge`."""
+
+    def __init__(self, encoder: TableEncoder, target: Target, n_folds: int) -> None:
+        self.encoder, self.target, self.n_folds = encoder, target, n_folds
+        found = {index: one.common_levels() for index, one in encoder.categories().items()}
+        self.places = {index: places for index, places in found.items() if len(places)}
+        width = 1 + target.n_outputs
+        self.sums = {i: np.zeros((len(p), n_folds, width)) for i, p in self.places.items()}
+        # Of all rows: weight, targets, squares of targets.
+        self.total, self.squares = np.zeros(width), np.zeros(target.n_outputs)
+
+    def add(self, table: Table, y: np.ndarray, weight: np.ndarray | None, fold: np.ndarray) -> None:
+        """Add rows, of which `y` is what the target has encoded."""
+        truth = self.target.indicators(y)
+        each = np.concatenate([np.ones((len(truth), 1)), truth], axis=1)
+        if weight is not None:
+            each *= weight[:, None]
+        self.total += each.sum(0)
+        self.squares += (each[:, 1:] * truth).sum(0)
+        source = self.encoder.find_columns(table)
+        for index, places in self.places.items():
+            column: Column = table.column(int(source[index]), "category")
+            row = rows_of(places, self.encoder.categories()[index].place(column))
+            # Rows of other levels come after all of these.
+            cell, size = row * self.n_folds + fold, (len(places) + 1) * self.n_folds
+            for output in range(each.shape[1]):
+                found = np.bincount(cell, each[:, output], size).reshape(-1, self.n_folds)
+                self.sums[index][:, :, output] += found[:-1]
+
+    def arrays(self) -> np.ndarray:
+        """Everything that was added up, as one array: sums of processes are its sums."""
+        return np.concatenate([self.total, self.squares, *(s.ravel() for s in self.sums.values())])
+
+    def restore(self, arrays: np.ndarray) -> None:
+        """Take what :meth:`arrays` gave, added up."""
+        ends = np.cumsum([len(self.total), len(self.squares), *map(np.size, self.sums.values())])
+        self.total, self.squares, *sums, _ = np.split(arrays, ends)
+        shapes = [one.shape for one in self.sums.values()]
+        found = [one.reshape(shape) for one, shape in zip(sums, shapes, strict=True)]
+        self.sums = dict(zip(self.sums, found, strict=True))
+
+    def means(self) -> dict[int, LevelMeans]:
+        """The means of each column whose levels differ by more than chance."""
+        outputs = self._outputs()
+        found = {}
+        for index, sums in self.sums.items():
+            one = _shrunken(sums[..., [0, *(1 + outputs)]], self.total, self.squares, outputs)
+            if one is not None:
+                one.places = self.places[index].tolist()
+                found[index] = one
+        return found
+
+    def _outputs(self) -> np.ndarray:
+        """The outputs that have means: of two classes the second, of many the most frequent."""
+        if self.target.kind == "classes" and self.target.n_outputs == 2:
+            return np.array([1])
+        return np.sort(np.argsort(-self.squares, kind="stable")[:MAX_OUTPUTS])
+
+
+def _shrunken(
+    sums: np.ndarray, total: np.ndarray, squares: np.ndarray, outputs: np.ndarray
+) -> LevelMeans | None:
+    """Means whose prior comes from the variance between and within levels; None if that is 0."""
+    of_level = sums.sum(1)
+    weight, targets = of_level[:, :1], of_level[:, 1:]
+    used = weight[:, 0] > 0
+    n_rows, n_levels = weight.sum(), int(used.sum())
+    if n_levels < 2 or n_rows <= n_levels:
+        return None
+    mean = total[1 + outputs] / total[0]
+    centre = targets.sum(0) / n_rows
+    between = (targets[used] ** 2 / weight[used]).sum(0) - n_rows * centre**2
+    overall = n_rows * (squares[outputs] / total[0] - mean**2)
+    within = (overall - between).clip(0).sum() / (n_rows - n_levels)
+    usual = (n_rows - (weight**2).sum() / n_rows) / (n_levels - 1)
+    variance = (between.sum() / (n_levels - 1) - within) / usual
+    if variance <= 0:
+        return None
+    prior = float(np.clip(within / variance, 1.0, MAX_PRIOR))
+    drawn = (targets - weight * mean) / (weight + prior)
+    scale = np.sqrt((weight * drawn**2).sum(0) / n_rows)
+    if not (scale > 0).all():
+        outputs, keep = outputs[scale > 0], np.append(True, scale > 0)
+        sums, mean, scale = sums[..., keep], mean[scale > 0], scale[scale > 0]
+    return LevelMeans(
+        outputs=outputs.tolist(),
+        n_folds=sums.shape[1],
+        sums=sums.ravel().tolist(),
+        mean=mean.tolist(),
+        scale=scale.tolist(),
+        prior=prior,
+    )
