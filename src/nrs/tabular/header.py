@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from nrs.tabular.encode.category import CategoryEncoder
 from nrs.tabular.encode.date import PARTS, DateEncoder
 from nrs.tabular.encode.encoder import KINDS, STATE_VERSION, TableEncoder
 from nrs.tabular.encode.number import LIMIT, NumberEncoder
+from nrs.tabular.encode.table import Table, categorical_columns
+from nrs.tabular.parameters import from_json
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.targets import Target
 from nrs.training.schema import (
@@ -36,7 +38,9 @@ from nrs.training.schema import (
     mapping,
     number,
     optional,
+    plain,
     record,
+    scalar,
     tagged,
     text,
 )
@@ -47,8 +51,6 @@ if TYPE_CHECKING:
 COUNT = integer(0, 1 << 53)
 SIZE = integer(1, 1 << 31)
 MAX_LAYERS = 1_000
-# Levels of lists and objects in a parameter, such as the class weights of several labels.
-MAX_DEPTH = 8
 # Characters of all class labels in memory, where each takes the room of the longest.
 MAX_LABELS = 1 << 26
 # A frequency is divided by its deviation; log(1 + rows) is below 100.
@@ -62,18 +64,7 @@ _PAIR = list_of(optional(number()), 2, 2)
 _SCALE = choice("standard", "none")
 
 
-def plain(value: object, place: str, depth: int = MAX_DEPTH) -> Any:
-    """JSON values of a few levels: parameters, which a fit checks and loading does not use."""
-    if depth and isinstance(value, list):
-        return list_of(lambda one, where: plain(one, where, depth - 1))(value, place)
-    if depth and isinstance(value, dict):
-        return mapping(lambda one, where: plain(one, where, depth - 1))(value, place)
-    return _SCALAR(value, place)
-
-
-_SCALAR = optional(either(flag, number(), text()))
-
-RECIPE_FIELDS: dict[str, Schema[Any]] = {
+RECIPE_FIELDS: dict[str, Schema[object]] = {
     "n_mul": integer(0, 1 << 24),
     "n_per": integer(1, 1 << 24),
     "n_h": integer(1, 1 << 10),
@@ -105,13 +96,13 @@ RECIPE_FIELDS: dict[str, Schema[Any]] = {
 }
 
 
-def recipe_schema(recipe: type = Recipe, **own: Schema[Any]) -> Schema[Json]:
+def recipe_schema(recipe: type = Recipe, **own: Schema[object]) -> Schema[Json]:
     """A recipe, or one with further fields; later versions may have more, which are not used."""
     fields = RECIPE_FIELDS | own
     return record(fields, defaults=field_defaults(recipe), others=anything)
 
 
-_NUMBER_FIELDS: dict[str, Schema[Any]] = {
+_NUMBER_FIELDS: dict[str, Schema[object]] = {
     "source": list_of(COUNT),
     "center": list_of(number()),
     "scale": list_of(number(0)),
@@ -119,12 +110,12 @@ _NUMBER_FIELDS: dict[str, Schema[Any]] = {
     "value_at": list_of(integer(-1, MAX_ITEMS)),
     "missing_at": list_of(integer(-1, MAX_ITEMS)),
 }
-_LATER_NUMBER_FIELDS: dict[str, Schema[Any]] = {
+_LATER_NUMBER_FIELDS: dict[str, Schema[object]] = {
     "bounds": list_of(_PAIR),
     "far": list_of(optional(_PAIR)),
     "absent": list_of(_SHARE),
 }
-_DATE: dict[str, Schema[Any]] = {
+_DATE: dict[str, Schema[object]] = {
     "center": number(),
     "scale": number(0),
     "parts": list_of(choice(*PARTS), 0, len(PARTS)),
@@ -134,7 +125,7 @@ _DATE: dict[str, Schema[Any]] = {
     "far": optional(list_of(number(), 2, 2)),
     "absent": _SHARE,
 }
-_CATEGORY: dict[str, Schema[Any]] = {
+_CATEGORY: dict[str, Schema[object]] = {
     "levels": list_of(text(MAX_ITEMS)),
     "n_own": COUNT,
     "missing": flag,
@@ -180,14 +171,11 @@ _HISTORY = record(
         "stopped_early": flag,
     }
 )
-_ABOUT = record(
-    {
-        "target": either(text(MAX_ITEMS), list_of(text(MAX_ITEMS))),
-        "labels": optional(list_of(list_of(_SCALAR, 2, 2))),
-    },
-    absent=["target", "labels"],
-    others=anything,
-)
+_ABOUT_FIELDS: dict[str, Schema[object]] = {
+    "target": either(text(MAX_ITEMS), list_of(text(MAX_ITEMS))),
+    "labels": optional(list_of(list_of(scalar, 2, 2))),
+}
+_ABOUT = record(_ABOUT_FIELDS, absent=_ABOUT_FIELDS, others=anything)
 _FOREST = record(
     {
         "in_features": SIZE,
@@ -199,7 +187,7 @@ _FOREST = record(
 )
 
 # NumPy's names of the dtypes that class labels have, by the schema of a label.
-_DTYPES: dict[str, Schema[Any]] = {
+_DTYPES: dict[str, Schema[object]] = {
     r"[<>|=]?b1": flag,
     r"[<>|=]?[iu][1248]": integer(-(1 << 63), 1 << 64),
     r"[<>|=]?f[248]": hex_number(),
@@ -220,26 +208,45 @@ def _class_labels(value: object, place: str) -> Json:
     raise ModelFileError(f"{place}.dtype must be a dtype of labels; got {found['dtype']!r}")
 
 
-CLASSES = tagged(
-    "kind",
-    {
-        "classes": record({"kind": text(), "classes": _class_labels}),
-        "multilabel": record({"kind": text(), "n_labels": integer(1, 1 << 20)}),
-    },
-)
+_OF_CLASSES = {
+    "classes": record({"kind": text(), "classes": _class_labels}),
+    "multilabel": record({"kind": text(), "n_labels": integer(1, 1 << 20)}),
+}
 _NUMBERS = {"mean": list_of(hex_number(), 1), "std": list_of(hex_number(0), 1), "single": flag}
-NUMBERS = tagged("kind", {"regression": record({"kind": text(), **_NUMBERS})})
+_OF_NUMBERS = {"regression": record({"kind": text(), **_NUMBERS})}
+CLASSES, NUMBERS = tagged("kind", _OF_CLASSES), tagged("kind", _OF_NUMBERS)
+
+_SCORES = mapping(number())
+# What is shown of a header, whichever estimator saved it.
+SHOWN = record(
+    {
+        "estimator": text(100),
+        "encoder": _ENCODER,
+        "target": tagged("kind", _OF_CLASSES | _OF_NUMBERS),
+        "recipe": mapping(plain),
+        "about": optional(
+            record(
+                _ABOUT_FIELDS
+                | {"scores": optional(_SCORES), "scores_by_target": optional(mapping(_SCORES))},
+                absent=[*_ABOUT_FIELDS, "scores", "scores_by_target"],
+                others=plain,
+            )
+        ),
+    },
+    defaults={"about": None},
+    others=anything,
+)
 
 
 def table_header(
     parameters: Iterable[str],
     recipe: Schema[Json],
     target: Schema[Json],
-    own: Mapping[str, Schema[Any]],
+    own: Mapping[str, Schema[object]],
 ) -> Schema[Json]:
     """The header of an estimator with these parameters, recipe, targets and further entries."""
     settings = dict.fromkeys(parameters, plain)
-    fields: dict[str, Schema[Any]] = {
+    fields: dict[str, Schema[object]] = {
         "estimator": text(100),
         "parameters": record(settings, absent=settings),
         "recipe": recipe,
@@ -264,7 +271,7 @@ def estimator_name(header: Json) -> str:
     return name
 
 
-def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe: Any) -> None:
+def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe: Recipe) -> None:
     """Refuse a header whose parts contradict each other.
 
     Parameters
@@ -278,6 +285,7 @@ def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe:
         What must agree and does not.
     """
     _check_columns(header["encoder"], encoder)
+    _check_declared(header["parameters"], encoder)
     _check_target(header["target"], target)
     n_outputs, forest = target.n_outputs, header["forest"]
     one_each = len(header["importances"]) == encoder.n_features_in_
@@ -306,7 +314,9 @@ def require(condition: bool, message: str) -> None:
         raise ModelFileError(message)
 
 
-def _check_errors(rows: list[list[float]] | None, name: str, target: Target, forest: Any) -> None:
+def _check_errors(
+    rows: list[list[float]] | None, name: str, target: Target, forest: Json | None
+) -> None:
     """Residuals and spread: of a forest of numbers, with one number per output."""
     if rows is None:
         return
@@ -351,6 +361,12 @@ def _check_columns(state: Json, encoder: TableEncoder) -> None:
     if state["sparse"] is not None:
         _check_sparse(state["sparse"], kinds)
         require(not places, f"{where}.sparse must be the only encoder")
+
+
+def _check_declared(parameters: Json, encoder: TableEncoder) -> None:
+    """Columns that the user declared are looked up in every table that is read."""
+    table = Table((1, encoder.n_features_in_), lambda index: None, names=encoder.names)
+    categorical_columns(from_json(parameters.get("categorical_features")), table)
 
 
 def _check_date(one: DateEncoder) -> None:

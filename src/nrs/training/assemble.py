@@ -70,6 +70,29 @@ got float32 [1, 2]
     return made
 
 
+def check_outputs(outputs: Tensor) -> None:
+    """Refuse outputs that are not finite: weights that are finite each may overflow together.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN or infinite.
+
+    Examples
+    --------
+    >>> check_outputs(torch.tensor([1e38]) * 10)
+    Traceback (most recent call last):
+        ...
+    ValueError: The network's outputs are beyond float32: its weights are too large for these \
+inputs. Check the inputs, or fit again with smaller numbers.
+    """
+    if not bool(outputs.isfinite().all()):
+        raise ValueError(
+            "The network's outputs are beyond float32: its weights are too large for these "
+            "inputs. Check the inputs, or fit again with smaller numbers."
+        )
+
+
 def _network_of(made: Any, module: Callable[[Any], nn.Module] | None) -> nn.Module:
     network: nn.Module = made if module is None else module(made)
     return network
@@ -109,6 +132,9 @@ def _check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) 
             raise ModelFileError(f"the tensor {name!r} must be {wanted}; got {said}")
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise ModelFileError(f"the tensor {name!r} must be finite")
+        # Of a normalisation, which divides by its root.
+        if name.endswith("running_var") and bool((tensor < 0).any()):
+            raise ModelFileError(f"the tensor {name!r} must be at least 0")
 
 
 def _kind(tensor: Tensor) -> str:
