@@ -33,6 +33,7 @@ def main() -> None:
         failed |= bool(report.failures)
         print(json.dumps(report.to_dict(), indent=1))
         if chosen.save:
+            chosen.save.parent.mkdir(parents=True, exist_ok=True)
             chosen.save.write_text(json.dumps(report.to_dict(), indent=1) + "\n")
     sys.exit(failed)
 

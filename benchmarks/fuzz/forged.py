@@ -32,6 +32,7 @@ NAMES = [
 OTHERS = [None, True, 0, 1, -1, 1.5, 1e300, 5e-324, 2**31, 2**63, 10**40, "", "x", "hf-hub:a/b",
           "0x1p+1000", "nan", [], {}]  # fmt: skip
 FILLS = (-1, 0, 1 << 14, 1e-30, 3e38, float("nan"), float("inf"))
+FACTORS = (-1, 1e-20, 1e4, 1e10, 1e19)
 # In place of a value: the entry is not there.
 DROPPED = object()
 # Most bytes of a list or text that is repeated: larger ones only take longer.
@@ -98,6 +99,8 @@ def other_tensors(tensor: Tensor) -> list[Tensor]:
     ]  # fmt: skip
     whole = not tensor.is_floating_point()
     fills = [fill for fill in FILLS if not whole or isinstance(fill, int)]
+    if not whole:
+        found += [tensor * factor for factor in FACTORS]
     return [*found, *(torch.full_like(tensor, fill) for fill in fills)]
 
 
@@ -134,12 +137,28 @@ def draw_place(rng: np.random.Generator, value: Any) -> Place:
 
 
 def draw_header(rng: np.random.Generator, header: Any) -> Any:
-    """The header with one change: a value of the grammar, or the value of another entry."""
+    """The header with one change: a value of the grammar, or the value of another entry.
+
+    Half of the numbers stay numbers: a header of other types is refused early.
+    """
     place = draw_place(rng, header)
     if not place:
         return header
-    if rng.random() < 0.1:
+    value, chance = value_at(header, place), rng.random()
+    if chance < 0.1:
         return put(header, place, value_at(header, draw_place(rng, header)))
+    if chance < 0.2 and len(place) > 1:
+        siblings = value_at(header, place[:-1])
+        keys = list(siblings) if isinstance(siblings, dict) else range(len(siblings))
+        return put(header, place, siblings[pick(rng, keys)])
+    if chance < 0.6 and isinstance(value, (int, float)):
+        factor = 10.0 ** int(rng.integers(-40, 41))
+        new = float(rng.normal()) * pick(rng, [1.0, factor, abs(value)])
+        return put(header, place, round(new) if isinstance(value, int) else new)
+    if chance < 0.6 and isinstance(value, str) and value.startswith(("0x", "-0x")):
+        return put(
+            header, place, (float(rng.normal()) * 10.0 ** int(rng.integers(-308, 308))).hex()
+        )
     return put(header, place, pick(rng, other_values(place[-1], value_at(header, place))))
 
 

@@ -51,8 +51,9 @@ if TYPE_CHECKING:
 COUNT = integer(0, 1 << 53)
 SIZE = integer(1, 1 << 31)
 MAX_LAYERS = 1_000
-# Characters of all class labels in memory, where each takes the room of the longest.
-MAX_LABELS = 1 << 26
+# Characters of class labels in memory, where each takes the room of the longest: so many, or so
+# many times those of the file.
+MAX_LABELS, MAX_LABEL_SHARE = 1 << 22, 16
 # A frequency is divided by its deviation; log(1 + rows) is below 100.
 MIN_DEVIATION = 1e-16
 # Standardised targets are within ±LIMIT, and so are almost all predictions.
@@ -201,10 +202,15 @@ def _class_labels(value: object, place: str) -> Json:
     found = record({"dtype": text(40), "values": list_of(anything, 1)})(value, place)
     for pattern, schema in _DTYPES.items():
         if re.fullmatch(pattern, found["dtype"]):
-            width = int(re.sub(".*U", "", found["dtype"])) if "U" in pattern else 1
-            if width * len(found["values"]) > MAX_LABELS:
-                raise ModelFileError(f"{place} must have labels of {MAX_LABELS} characters at most")
-            return found | {"values": list_of(schema)(found["values"], f"{place}.values")}
+            labels = list_of(schema)(found["values"], f"{place}.values")
+            if "U" in pattern:
+                width, said = (
+                    int(re.sub(".*U", "", found["dtype"])),
+                    sum(len(str(one)) for one in labels),
+                )
+                usual = width * len(labels) <= max(MAX_LABELS, MAX_LABEL_SHARE * said)
+                require(usual, f"{place}.dtype must be about as wide as its labels")
+            return found | {"values": labels}
     raise ModelFileError(f"{place}.dtype must be a dtype of labels; got {found['dtype']!r}")
 
 
@@ -341,6 +347,7 @@ def _check_columns(state: Json, encoder: TableEncoder) -> None:
     require(state["n_features_in"] == len(kinds), f"{where}.kinds must have one item per column")
     named = names is None or len(names) == len(kinds)
     require(named, f"{where}.names must have one item per column")
+    require(names is None or len(set(names)) == len(names), f"{where}.names must differ")
     numbers = state["numbers"]["source"]
     others = [entry["index"] for entry in state["columns"]]
     places = [*numbers, *others]
