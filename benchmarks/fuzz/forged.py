@@ -95,13 +95,18 @@ def other_tensors(tensor: Tensor) -> list[Tensor]:
     found = [
         tensor.unsqueeze(0), tensor.new_zeros(0), tensor.new_zeros(0, 1 << 40), flat[:1].clone(),
         torch.cat([flat, flat]), tensor.double(), tensor.half(), tensor.bool(),
-        tensor.to(torch.uint8), tensor.flip(0) if tensor.ndim else -tensor,
+        tensor.to(torch.uint8), tensor.flip(0) if tensor.ndim else tensor,
     ]  # fmt: skip
     whole = not tensor.is_floating_point()
     fills = [fill for fill in FILLS if not whole or isinstance(fill, int)]
     if not whole:
         found += [tensor * factor for factor in FACTORS]
-    return [*found, *(torch.full_like(tensor, fill) for fill in fills)]
+    return [*found, *(_filled(fill, tensor.shape, tensor.dtype) for fill in fills)]
+
+
+def _filled(value: float, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """A tensor of one number, infinite where it is beyond its type."""
+    return torch.full(tuple(shape), value, dtype=torch.float64).to(dtype)
 
 
 def forged_headers(header: Any) -> Iterator[Any]:
@@ -176,7 +181,7 @@ def draw_tensors(rng: np.random.Generator, tensors: Tensors) -> Tensors:
     if chance < 0.5 and tensor.numel():
         changed = tensor.clone()
         fill = pick(rng, [fill for fill in FILLS if tensor.is_floating_point() or fill in (-1, 0)])
-        changed.view(-1)[int(rng.integers(tensor.numel()))] = fill
+        changed.view(-1)[int(rng.integers(tensor.numel()))] = _filled(fill, (), tensor.dtype)
         return {**rest, name: changed}
     return {**rest, name: pick(rng, other_tensors(tensor))}
 

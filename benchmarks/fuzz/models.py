@@ -29,7 +29,7 @@ from nrs.training import ModelFileError, read_kind
 # Files of a case, all of one specimen.
 FILES = 100
 # Networks of images and clouds take longer to build.
-FEW_FILES = 20
+FEW_FILES = 10
 MAX_MESSAGE = 1500
 # Processor seconds to load a file or to answer; and memory beyond that of the valid file.
 MAX_SECONDS, MAX_MEMORY = 10.0, 300 << 20
@@ -37,7 +37,7 @@ TOO_LARGE = "beyond float32"
 
 
 @functools.cache
-def _watch() -> Watch:
+def watch() -> Watch:
     return Watch()
 
 
@@ -65,7 +65,7 @@ def check_file(path: Path, one: Specimen) -> str:
     refused = _refusal(path, lambda: read_kind(path)) is not None
     _refusal(path, lambda: _show(path))
     model, begin = [], time.process_time()
-    with _watch().within(str(path)):
+    with watch().within(str(path)):
         message = _refusal(path, lambda: model.append(one.load(path)))
         if message is not None:
             return "files refused"

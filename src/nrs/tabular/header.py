@@ -138,11 +138,15 @@ _CATEGORY: dict[str, Schema[object]] = {
     "held": list_of(text(100), 0, 100),
     "absent": _SHARE,
 }
+_STATES = {
+    "date": record(_DATE, absent=_DATE),
+    "category": record(_CATEGORY, absent=_CATEGORY),
+}
 _SPARSE = record(
     {"kept": list_of(COUNT), "scale": list_of(number(0)), "bound": number(0, LIMIT)},
     defaults={"bound": LIMIT},
 )
-_ENCODER = record(
+_ENCODER_STATE = record(
     {
         "version": choice(STATE_VERSION),
         "scale": _SCALE,
@@ -151,20 +155,47 @@ _ENCODER = record(
         "names": optional(list_of(text(MAX_ITEMS), 1)),
         "kinds": list_of(choice(*KINDS), 1),
         "numbers": record(_NUMBER_FIELDS | _LATER_NUMBER_FIELDS, absent=_LATER_NUMBER_FIELDS),
-        "columns": list_of(
-            record(
-                {
-                    "index": COUNT,
-                    "first": COUNT,
-                    "state": either(
-                        record(_CATEGORY, absent=_CATEGORY), record(_DATE, absent=_DATE)
-                    ),
-                }
-            )
-        ),
+        "columns": list_of(record({"index": COUNT, "first": COUNT, "state": anything})),
         "sparse": optional(_SPARSE),
     }
 )
+
+
+def _encoder(value: object, place: str) -> Json:
+    """The state of an encoder, whose columns agree with each other."""
+    state = _ENCODER_STATE(value, place)
+    kinds, names = state["kinds"], state["names"]
+    require(state["n_features_in"] == len(kinds), f"{place}.kinds must have one item per column")
+    named = names is None or len(names) == len(kinds)
+    require(named, f"{place}.names must have one item per column")
+    require(names is None or len(set(names)) == len(names), f"{place}.names must differ")
+    lengths = {len(values) for values in state["numbers"].values()}
+    require(len(lengths) == 1, f"{place}.numbers must have lists of one length")
+    numbers = state["numbers"]["source"]
+    encoded = [*numbers, *(entry["index"] for entry in state["columns"])]
+    require(max(encoded, default=0) < len(kinds), f"{place} must encode columns that exist")
+    require(len(set(encoded)) == len(encoded), f"{place} must encode each column once")
+    together = set(numbers)
+    right = all((KINDS[kinds[one]] is NumberEncoder) == (one in together) for one in encoded)
+    require(right, f"{place}.columns must be of the kinds that {place}.kinds says")
+    for at, entry in enumerate(state["columns"]):
+        own = _STATES[kinds[entry["index"]]]
+        entry["state"] = own(entry["state"], f"{place}.columns[{at}].state")
+    if state["sparse"] is not None:
+        _check_sparse(state["sparse"], kinds, f"{place}.sparse")
+        require(not encoded, f"{place}.sparse must be the only encoder")
+    return state
+
+
+def _check_sparse(state: Json, kinds: list[str], where: str) -> None:
+    kept, scale = state["kept"], state["scale"]
+    require(set(kinds) == {"number"}, f"{where} must have columns of numbers only")
+    require(len(scale) == len(kinds), f"{where}.scale must have one item per column")
+    require(min(scale) > 0 and state["bound"] > 0, f"{where} must have a scale and bound above 0")
+    require(kept == sorted(set(kept)), f"{where}.kept must ascend")
+    require(max(kept, default=0) < len(kinds), f"{where}.kept must be columns that exist")
+
+
 _HISTORY = record(
     {
         "rows": list_of(mapping(either(number(), choice("nan", "inf", "-inf")))),
@@ -204,11 +235,9 @@ def _class_labels(value: object, place: str) -> Json:
         if re.fullmatch(pattern, found["dtype"]):
             labels = list_of(schema)(found["values"], f"{place}.values")
             if "U" in pattern:
-                width, said = (
-                    int(re.sub(".*U", "", found["dtype"])),
-                    sum(len(str(one)) for one in labels),
-                )
-                usual = width * len(labels) <= max(MAX_LABELS, MAX_LABEL_SHARE * said)
+                room = int(re.sub(".*U", "", found["dtype"])) * len(labels)
+                said = sum(len(str(one)) for one in labels)
+                usual = room <= max(MAX_LABELS, MAX_LABEL_SHARE * said)
                 require(usual, f"{place}.dtype must be about as wide as its labels")
             return found | {"values": labels}
     raise ModelFileError(f"{place}.dtype must be a dtype of labels; got {found['dtype']!r}")
@@ -227,7 +256,7 @@ _SCORES = mapping(number())
 SHOWN = record(
     {
         "estimator": text(100),
-        "encoder": _ENCODER,
+        "encoder": _encoder,
         "target": tagged("kind", _OF_CLASSES | _OF_NUMBERS),
         "recipe": mapping(plain),
         "about": optional(
@@ -256,7 +285,7 @@ def table_header(
         "estimator": text(100),
         "parameters": record(settings, absent=settings),
         "recipe": recipe,
-        "encoder": _ENCODER,
+        "encoder": _encoder,
         "target": target,
         "history": _HISTORY,
         "importances": list_of(_ANY_HEX, 1),
@@ -290,7 +319,7 @@ def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe:
     ModelFileError
         What must agree and does not.
     """
-    _check_columns(header["encoder"], encoder)
+    _check_encoders(encoder)
     _check_declared(header["parameters"], encoder)
     _check_target(header["target"], target)
     n_outputs, forest = target.n_outputs, header["forest"]
@@ -342,32 +371,15 @@ def _check_target(state: Json, target: Target) -> None:
         require(not state["single"] or target.n_outputs == 1, "header.target must be single")
 
 
-def _check_columns(state: Json, encoder: TableEncoder) -> None:
-    kinds, names, where = state["kinds"], state["names"], "header.encoder"
-    require(state["n_features_in"] == len(kinds), f"{where}.kinds must have one item per column")
-    named = names is None or len(names) == len(kinds)
-    require(named, f"{where}.names must have one item per column")
-    require(names is None or len(set(names)) == len(names), f"{where}.names must differ")
-    numbers = state["numbers"]["source"]
-    others = [entry["index"] for entry in state["columns"]]
-    places = [*numbers, *others]
-    require(max(places, default=0) < len(kinds), f"{where} must encode columns that exist")
-    require(len(set(places)) == len(places), f"{where} must encode each column once")
-    right = all(
-        (KINDS[kinds[place]] is NumberEncoder) == (place in set(numbers)) for place in places
-    )
-    require(right, f"{where}.columns must be of the kinds that {where}.kinds says")
-    block = encoder.numbers
-    require(bool((block.scale > 0).all()), f"{where}.numbers.scale must be above 0")
-    require(bool((block.low < block.high).all()), f"{where}.numbers.bounds must be in order")
+def _check_encoders(encoder: TableEncoder) -> None:
+    block, where = encoder.numbers, "header.encoder.numbers"
+    require(bool((block.scale > 0).all()), f"{where}.scale must be above 0")
+    require(bool((block.low < block.high).all()), f"{where}.bounds must be in order")
     for one in encoder.encoders.values():
         if isinstance(one, DateEncoder):
             _check_date(one)
         elif isinstance(one, CategoryEncoder):
             _check_category(one)
-    if state["sparse"] is not None:
-        _check_sparse(state["sparse"], kinds)
-        require(not places, f"{where}.sparse must be the only encoder")
 
 
 def _check_declared(parameters: Json, encoder: TableEncoder) -> None:
@@ -391,12 +403,3 @@ def _check_category(one: CategoryEncoder) -> None:
     require(len(one.counts) in (0, n_levels), "a category must count all of its levels, or none")
     usable = not one.counts or one.frequency_std >= MIN_DEVIATION
     require(usable, "the frequencies of a category must have a deviation above 0")
-
-
-def _check_sparse(state: Json, kinds: list[str]) -> None:
-    where, kept, scale = "header.encoder.sparse", state["kept"], state["scale"]
-    require(set(kinds) == {"number"}, f"{where} must have columns of numbers only")
-    require(len(scale) == len(kinds), f"{where}.scale must have one item per column")
-    require(min(scale) > 0 and state["bound"] > 0, f"{where} must have a scale and bound above 0")
-    require(kept == sorted(set(kept)), f"{where}.kept must ascend")
-    require(max(kept, default=0) < len(kinds), f"{where}.kept must be columns that exist")

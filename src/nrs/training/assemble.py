@@ -59,15 +59,23 @@ got float32 [1, 2]
     _check_tensors(network.state_dict(), tensors)
     outside = _outside(network)
     if not outside:
-        network.load_state_dict(tensors, assign=True)
+        _fill(network, tensors, assign=True)
         return made
     # What is not in the file has values that only the constructor knows.
     inside = sum(tensor.nbytes for tensor in tensors.values())
     if sum(tensor.nbytes for tensor in outside) > inside + _MAX_OUTSIDE:
         raise ModelFileError("the network must not need much more memory than its file has bytes")
     made = build()
-    _network_of(made, module).load_state_dict(tensors)
+    _fill(_network_of(made, module), tensors)
     return made
+
+
+def _fill(network: nn.Module, tensors: Mapping[str, Tensor], *, assign: bool = False) -> None:
+    try:
+        network.load_state_dict(tensors, assign=assign)
+    except RuntimeError as error:
+        # Torch's own first line says only that something is wrong.
+        raise ModelFileError(str(error).strip().splitlines()[-1].strip()) from None
 
 
 def check_outputs(outputs: Tensor) -> None:
