@@ -23,8 +23,9 @@ def check_forged(path, one):
     assert found.count("files refused") > len(found) / 2
 
 
-def load_forged(path, one, place=(), value=None, tensors=None):
-    """Load a specimen with another value in its header, or with other tensors."""
-    facts = put(one.facts, ("header", *place), value) if place else one.facts
+def load_forged(path, one, place=(), value=None, *, header=None, tensors=None):
+    """Load a specimen with another value in its header, another header, or other tensors."""
+    facts = one.facts | {"header": header or one.file.header}
+    facts = put(facts, ("header", *place), value) if place else facts
     path.write_bytes(signed(facts, one.file.tensors | (tensors or {})))
     return one.load(path)

@@ -102,30 +102,34 @@ def _show(path: Path) -> None:
         info.__wrapped__(path)  # type: ignore[attr-defined]
 
 
-def check_content(content: bytes, one: Specimen) -> str:
+def check_content(path: Path, content: bytes, one: Specimen) -> str:
     """`check_file` of a file with that content."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
-        path.write_bytes(content)
-        return check_file(path, one)
+    path.write_bytes(content)
+    return check_file(path, one)
 
 
 def case(rng: np.random.Generator, names: tuple[str, ...] = tuple(ALL)) -> Counter[str]:
     """Damage and forge the file of one specimen many times."""
     name = names[int(rng.integers(len(names)))]
-    one, counts = specimen(name), Counter[str]()
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if check_content(one.content, one) != "files loaded":
-            raise BrokenLawError(f"{name}: refused as it was saved")
-        before = peak_memory()
-        for _ in range(FILES if name in TABLES else FEW_FILES):
-            content = draw_content(rng, one)
-            try:
-                counts[check_content(content, one)] += 1
-            except Exception as error:
-                raise BrokenLawError(f"{name}: {type(error).__name__}: {error}") from error
-        if peak_memory() > before + MAX_MEMORY:
-            raise BrokenLawError(f"{name}: took {(peak_memory() - before) >> 20} MB of memory")
+        with np.errstate(all="ignore"):
+            counts = _check_many(rng, Path(folder) / "model.safetensors", name)
     kind = "tables" if name in TABLES else "images" if name in IMAGES else "clouds"
-    return counts + Counter({f"files of {kind}": sum(counts.values())})
+    return counts + Counter({f"files of {kind}": counts.total()})
+
+
+def _check_many(rng: np.random.Generator, path: Path, name: str) -> Counter[str]:
+    one, counts = specimen(name), Counter[str]()
+    if check_content(path, one.content, one) != "files loaded":
+        raise BrokenLawError(f"{name}: refused as it was saved")
+    before = peak_memory()
+    for _ in range(FILES if name in TABLES else FEW_FILES):
+        content = draw_content(rng, one)
+        try:
+            counts[check_content(path, content, one)] += 1
+        except Exception as error:
+            raise BrokenLawError(f"{name}: {type(error).__name__}: {error}") from error
+    if peak_memory() > before + MAX_MEMORY:
+        raise BrokenLawError(f"{name}: took {(peak_memory() - before) >> 20} MB of memory")
+    return counts

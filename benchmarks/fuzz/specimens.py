@@ -104,12 +104,8 @@ def answer_table(model: Any) -> list[np.ndarray]:
     rows = rows_for(model.encoder_)
     if isinstance(model, NRSRanker):
         return [model.predict(rows, np.zeros(rows.shape[0], int))]
-    found = [model.outputs(rows).numpy()]
-    if hasattr(model, "predict_proba"):
-        model.predict(rows)
-        found.append(model.predict_proba(rows))
-    else:
-        found.append(model.predict(rows))
+    has_classes = hasattr(model, "predict_proba")
+    found = [model.predict_proba(rows) if has_classes else model.predict(rows)]
     if model.recipe_.to_dict().get("members"):
         found.append(model.member_outputs(rows))
         if isinstance(model, nrs.NRSRegressor):
