@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.fuzz.run import run
 
-FUZZERS = ("tables", "commands")
+FUZZERS = ("tables", "models", "commands")
 
 
 def main() -> None:
@@ -33,6 +33,7 @@ def main() -> None:
         failed |= bool(report.failures)
         print(json.dumps(report.to_dict(), indent=1))
         if chosen.save:
+            chosen.save.parent.mkdir(parents=True, exist_ok=True)
             chosen.save.write_text(json.dumps(report.to_dict(), indent=1) + "\n")
     sys.exit(failed)
 

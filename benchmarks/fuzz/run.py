@@ -61,29 +61,30 @@ class Report:
 def run(name: str, case: Case, numbers: range, seed: int, minutes: float = np.inf) -> Report:
     """Run the cases of these numbers, for at most so many minutes."""
     report = Report(name, seed)
-    begin, before = time.monotonic(), _peak()
+    begin, before = time.monotonic(), peak_memory()
     for number in numbers:
         if time.monotonic() - begin > 60 * minutes:
             break
         try:
             with _bounded():
                 report.counts += case(np.random.default_rng([seed, number]))
-            if _peak() > before + MAX_MEMORY:
-                raise BrokenLawError(f"took {(_peak() - before) >> 20} MB of memory")
+            if peak_memory() > before + MAX_MEMORY:
+                raise BrokenLawError(f"took {(peak_memory() - before) >> 20} MB of memory")
         except Exception as error:
             report.failures.append((number, f"{type(error).__name__}: {error}"[:500]))
-            before = max(before, _peak())
+            before = max(before, peak_memory())
             traceback.print_exc()
             print(
                 f"again: python -m benchmarks.fuzz {name} --seed {seed} --first {number} --cases 1"
             )
         report.cases += 1
     report.seconds = round(time.monotonic() - begin, 1)
-    report.peak_memory_mb = _peak() >> 20
+    report.peak_memory_mb = peak_memory() >> 20
     return report
 
 
-def _peak() -> int:
+def peak_memory() -> int:
+    """Most bytes of memory that the process has had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 

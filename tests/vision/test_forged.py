@@ -1,52 +1,39 @@
 """Forged files of image models are refused, and cost nothing."""
 
-import contextlib
-import socket
-from dataclasses import asdict
-
+import numpy as np
 import pytest
 
-from nrs.vision.data import Preparation
-from nrs.vision.models import ModelSettings, build_model
-from nrs.vision.predict import ImageModel
-from tests.forged import check_forged, watched
-
-FILES = {
-    "nrs": ModelSettings("cifar/resnet20", head="nrs", n_mul=2),
-    "compact": ModelSettings("cifar/resnet20", head="compact", sketch=64, reduce=8),
-    "isqrt": ModelSettings("cifar/resnet20", head="isqrt", reduce=8, excite="nrs"),
-}
+from benchmarks.fuzz.forged import NAMES
+from benchmarks.fuzz.models import case, watch
+from benchmarks.fuzz.specimens import IMAGES, specimen
+from nrs.training import ModelFileError
+from tests.forged import check_forged, load_forged
 
 
-def check(tmp_path, name, sample):
-    settings = FILES[name]
-    header = {
-        "model": asdict(settings),
-        "picture": asdict(Preparation(size=32, resize=None)),
-        "classes": ["a", "b", "c"],
-        "history": {"rows": []},
-    }
-    tensors = build_model(settings, 3, seed=0).state_dict()
-    path = tmp_path / "model.safetensors"
-    check_forged(path, header, tensors, "image", ImageModel.load, sample)
+@pytest.mark.parametrize("name", IMAGES)
+def test_forged_image_models(name):
+    assert case(np.random.default_rng(0), (name,))["files refused"] > 3
 
 
-def test_the_watch_sees_files_and_addresses(tmp_path):
-    (tmp_path / "secret").touch()
-    with watched() as seen, socket.socket() as connection:
-        (tmp_path / "secret").read_text()
-        connection.settimeout(0.1)
-        with contextlib.suppress(OSError):
-            connection.connect(("127.0.0.1", 9))
-    assert len(seen) == 2
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_forged_image_models(tmp_path, name):
-    check(tmp_path, name, 40)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_architecture_comes_from_a_list(tmp_path, name):
+    path, place = tmp_path / "model.safetensors", ("model", "name")
+    with watch().within(str(path)), pytest.raises(ModelFileError):
+        load_forged(path, specimen("nrs"), place, name)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", IMAGES)
 def test_every_forged_image_model(tmp_path, name):
-    check(tmp_path, name, None)
+    check_forged(tmp_path / "model.safetensors", specimen(name))
+
+
+def test_no_answer_is_nan(tmp_path):
+    one, path = specimen("nrs"), tmp_path / "model.safetensors"
+    name = next(name for name in one.file.tensors if name.endswith("running_var"))
+    variance = one.file.tensors[name]
+    with pytest.raises(ModelFileError, match="must be at least 0"):
+        load_forged(path, one, tensors={name: -variance - 1})
+    large = {name: t * 1e20 for name, t in one.file.tensors.items() if name.endswith("weight")}
+    with pytest.raises(ValueError, match="beyond float32"):
+        one.answer(load_forged(path, one, tensors=large))

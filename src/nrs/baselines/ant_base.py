@@ -17,7 +17,7 @@ from nrs.baselines.ant_recipe import ANTRecipe, resolve
 from nrs.baselines.ant_tree import AdaptiveTree, read_structure
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.estimator import TableEstimator
-from nrs.tabular.header import COUNT, RECIPE_FIELDS, SIZE, plain, require
+from nrs.tabular.header import COUNT, RECIPE_FIELDS, SIZE, require
 from nrs.tabular.model import SingleModel
 from nrs.tabular.parameters import parameters
 from nrs.tabular.rows.memory import Rows, ShuffledBatches
@@ -34,6 +34,7 @@ from nrs.training.schema import (
     list_of,
     mapping,
     optional,
+    plain,
     record,
 )
 from nrs.training.weights import copy_weights, put_weights

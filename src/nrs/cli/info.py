@@ -19,6 +19,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
     """
     from nrs.cli.predict import check_files
     from nrs.training import loading, read_model
+    from nrs.training.schema import mapping, plain
 
     check_files(model)
     file = read_model(model)
@@ -31,7 +32,8 @@ def info(model: Model, as_json: AsJson = False) -> None:
     if file.kind == "table":
         with loading(model):
             facts |= _of_table(file.header)
-    facts["made"] = file.made
+    with loading(model):
+        facts["made"] = mapping(plain)(file.made, "made")
     if as_json:
         echo_json(facts)
         return
@@ -68,16 +70,18 @@ def _shown(value: Any) -> str:
 
 
 def _of_table(header: dict[str, Any]) -> dict[str, Any]:
+    from nrs.tabular.header import SHOWN
+    from nrs.tabular.targets import target_from_state
+    from nrs.training.schema import check_header
+
+    header = check_header(header, SHOWN)
     encoder = header["encoder"]
     kinds = encoder["kinds"]
     names = encoder["names"] or [f"x{place}" for place in range(len(kinds))]
     facts: dict[str, Any] = {"estimator": header["estimator"]}
-    classes = header["target"].get("classes")
-    if classes is not None:
-        from nrs.tabular.targets import target_from_state
-
+    if "classes" in header["target"]:
         facts["classes"] = target_from_state(header["target"]).classes.tolist()
-    about = header.get("about") or {}
+    about = header["about"] or {}
     if about.get("labels"):
         facts["classes"] = dict(zip(about["target"], about["labels"], strict=True))
     facts["columns"] = [

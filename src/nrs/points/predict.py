@@ -21,6 +21,7 @@ from nrs.points.encoder import PointEncoder
 from nrs.points.picture import draw_cloud
 from nrs.points.registry import ENCODERS, create
 from nrs.training import ModelFileError, load_network, loading, read_model
+from nrs.training.assemble import check_outputs
 from nrs.training.schema import (
     anything,
     check_header,
@@ -89,6 +90,20 @@ def load_encoder(path: str | os.PathLike[str]) -> tuple[PointEncoder, dict[str, 
     return model.eval(), header
 
 
+@torch.no_grad()
+def class_probabilities(encoder: PointEncoder, clouds: torch.Tensor) -> torch.Tensor:
+    """Probabilities of the classes, (B, N, 3 or 6) to (B, num_classes).
+
+    Raises
+    ------
+    ValueError
+        If the network's outputs are beyond float32.
+    """
+    outputs: torch.Tensor = encoder(clouds)
+    check_outputs(outputs)
+    return outputs.softmax(1)
+
+
 def predict_file(
     model: str | os.PathLike[str],
     source: str | os.PathLike[str],
@@ -128,9 +143,7 @@ def predict_file(
         n = header["points"]
         whole = torch.from_numpy(read_cloud(path, n, normals=encoder.normals, whole=True))
         cloud = unit_sphere(spread_points(whole, n))
-        with torch.no_grad():
-            probabilities = encoder(cloud.unsqueeze(0))[0].softmax(0)
-        best = probabilities.topk(min(TOP, len(classes)))
+        best = class_probabilities(encoder, cloud.unsqueeze(0))[0].topk(min(TOP, len(classes)))
         top = [
             {"label": classes[label], "probability": round(value, 6)}
             for value, label in zip(best.values.tolist(), best.indices.tolist(), strict=True)

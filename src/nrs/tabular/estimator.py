@@ -53,6 +53,7 @@ from nrs.training import (
     read_model,
     write_model,
 )
+from nrs.training.assemble import check_outputs
 from nrs.training.precision import plain_modes
 from nrs.training.schema import Schema, check_header
 from nrs.training.settings import build_optimizer
@@ -75,7 +76,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
     _recipe_type: ClassVar[type[Recipe]] = Recipe
     _recipe_schema: ClassVar[Schema[Json]] = recipe_schema()
     _target_schema: ClassVar[Schema[Json]] = NUMBERS
-    _own_schema: ClassVar[Mapping[str, Schema[Any]]] = {}
+    _own_schema: ClassVar[Mapping[str, Schema[object]]] = {}
     _file_kind: ClassVar[str] = "table"
     _is_classifier: ClassVar[bool] = False
     # Whether preset="default" is a forest; else it is one network.
@@ -279,7 +280,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     # What a fit leaves behind.
 
-    def _adopt(self, learned: Learned, reader: BaseEstimator, rows: Rows | None = None) -> None:
+    def _adopt(self, learned: Learned, reader: Self, rows: Rows | None = None) -> None:
         """Become the estimator that has learned this, in one step."""
         model, recipe = learned.model, learned.model.recipe
         fitted: Json = {
@@ -308,7 +309,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         kept = {name: value for name, value in vars(self).items() if not _is_fitted(name)}
         self.__dict__ = kept | fitted
 
-    def _own_state(self, reader: Any) -> Json:
+    def _own_state(self, reader: Self) -> Json:
         """Fitted attributes of a subclass, taken from the copy that read the table."""
         return {}
 
@@ -459,7 +460,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         saved = [name for name in cls._get_param_names() if name not in NOT_SAVED]
         return table_header(saved, cls._recipe_schema, cls._target_schema, cls._own_schema)
 
-    def restore(self, header: Mapping[str, Any], encoder: TableEncoder) -> None:
+    def restore(self, header: Json, encoder: TableEncoder) -> None:
         """Read what :meth:`_own_header` wrote."""
 
     @staticmethod
@@ -524,11 +525,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
                 padded = functional.pad(x, (0, 0, 0, -len(x) % PREDICT_ROWS))
                 scores = predictor.each(padded) if members else predictor(padded)
                 found[..., start : start + step, :] = scores[..., : len(x), :]
-        if not bool(found.isfinite().all()):
-            raise ValueError(
-                "The network's outputs are beyond float32: its weights are too large for these "
-                "rows. Check the rows, or fit again with smaller numbers."
-            )
+        check_outputs(found)
         return found
 
     @property

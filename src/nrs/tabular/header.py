@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from nrs.tabular.encode.category import CategoryEncoder
 from nrs.tabular.encode.date import PARTS, DateEncoder
 from nrs.tabular.encode.encoder import KINDS, STATE_VERSION, TableEncoder
 from nrs.tabular.encode.number import LIMIT, NumberEncoder
+from nrs.tabular.encode.table import Table, categorical_columns
+from nrs.tabular.parameters import from_json
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.targets import Target
 from nrs.training.schema import (
@@ -36,7 +38,9 @@ from nrs.training.schema import (
     mapping,
     number,
     optional,
+    plain,
     record,
+    scalar,
     tagged,
     text,
 )
@@ -47,10 +51,9 @@ if TYPE_CHECKING:
 COUNT = integer(0, 1 << 53)
 SIZE = integer(1, 1 << 31)
 MAX_LAYERS = 1_000
-# Levels of lists and objects in a parameter, such as the class weights of several labels.
-MAX_DEPTH = 8
-# Characters of all class labels in memory, where each takes the room of the longest.
-MAX_LABELS = 1 << 26
+# Characters of class labels in memory, where each takes the room of the longest: so many, or so
+# many times those of the file.
+MAX_LABELS, MAX_LABEL_SHARE = 1 << 22, 16
 # A frequency is divided by its deviation; log(1 + rows) is below 100.
 MIN_DEVIATION = 1e-16
 # Standardised targets are within ±LIMIT, and so are almost all predictions.
@@ -62,18 +65,7 @@ _PAIR = list_of(optional(number()), 2, 2)
 _SCALE = choice("standard", "none")
 
 
-def plain(value: object, place: str, depth: int = MAX_DEPTH) -> Any:
-    """JSON values of a few levels: parameters, which a fit checks and loading does not use."""
-    if depth and isinstance(value, list):
-        return list_of(lambda one, where: plain(one, where, depth - 1))(value, place)
-    if depth and isinstance(value, dict):
-        return mapping(lambda one, where: plain(one, where, depth - 1))(value, place)
-    return _SCALAR(value, place)
-
-
-_SCALAR = optional(either(flag, number(), text()))
-
-RECIPE_FIELDS: dict[str, Schema[Any]] = {
+RECIPE_FIELDS: dict[str, Schema[object]] = {
     "n_mul": integer(0, 1 << 24),
     "n_per": integer(1, 1 << 24),
     "n_h": integer(1, 1 << 10),
@@ -105,13 +97,13 @@ RECIPE_FIELDS: dict[str, Schema[Any]] = {
 }
 
 
-def recipe_schema(recipe: type = Recipe, **own: Schema[Any]) -> Schema[Json]:
+def recipe_schema(recipe: type = Recipe, **own: Schema[object]) -> Schema[Json]:
     """A recipe, or one with further fields; later versions may have more, which are not used."""
     fields = RECIPE_FIELDS | own
     return record(fields, defaults=field_defaults(recipe), others=anything)
 
 
-_NUMBER_FIELDS: dict[str, Schema[Any]] = {
+_NUMBER_FIELDS: dict[str, Schema[object]] = {
     "source": list_of(COUNT),
     "center": list_of(number()),
     "scale": list_of(number(0)),
@@ -119,12 +111,12 @@ _NUMBER_FIELDS: dict[str, Schema[Any]] = {
     "value_at": list_of(integer(-1, MAX_ITEMS)),
     "missing_at": list_of(integer(-1, MAX_ITEMS)),
 }
-_LATER_NUMBER_FIELDS: dict[str, Schema[Any]] = {
+_LATER_NUMBER_FIELDS: dict[str, Schema[object]] = {
     "bounds": list_of(_PAIR),
     "far": list_of(optional(_PAIR)),
     "absent": list_of(_SHARE),
 }
-_DATE: dict[str, Schema[Any]] = {
+_DATE: dict[str, Schema[object]] = {
     "center": number(),
     "scale": number(0),
     "parts": list_of(choice(*PARTS), 0, len(PARTS)),
@@ -134,7 +126,7 @@ _DATE: dict[str, Schema[Any]] = {
     "far": optional(list_of(number(), 2, 2)),
     "absent": _SHARE,
 }
-_CATEGORY: dict[str, Schema[Any]] = {
+_CATEGORY: dict[str, Schema[object]] = {
     "levels": list_of(text(MAX_ITEMS)),
     "n_own": COUNT,
     "missing": flag,
@@ -146,11 +138,15 @@ _CATEGORY: dict[str, Schema[Any]] = {
     "held": list_of(text(100), 0, 100),
     "absent": _SHARE,
 }
+_STATES = {
+    "date": record(_DATE, absent=_DATE),
+    "category": record(_CATEGORY, absent=_CATEGORY),
+}
 _SPARSE = record(
     {"kept": list_of(COUNT), "scale": list_of(number(0)), "bound": number(0, LIMIT)},
     defaults={"bound": LIMIT},
 )
-_ENCODER = record(
+_ENCODER_STATE = record(
     {
         "version": choice(STATE_VERSION),
         "scale": _SCALE,
@@ -159,20 +155,47 @@ _ENCODER = record(
         "names": optional(list_of(text(MAX_ITEMS), 1)),
         "kinds": list_of(choice(*KINDS), 1),
         "numbers": record(_NUMBER_FIELDS | _LATER_NUMBER_FIELDS, absent=_LATER_NUMBER_FIELDS),
-        "columns": list_of(
-            record(
-                {
-                    "index": COUNT,
-                    "first": COUNT,
-                    "state": either(
-                        record(_CATEGORY, absent=_CATEGORY), record(_DATE, absent=_DATE)
-                    ),
-                }
-            )
-        ),
+        "columns": list_of(record({"index": COUNT, "first": COUNT, "state": anything})),
         "sparse": optional(_SPARSE),
     }
 )
+
+
+def _encoder(value: object, place: str) -> Json:
+    """The state of an encoder, whose columns agree with each other."""
+    state = _ENCODER_STATE(value, place)
+    kinds, names = state["kinds"], state["names"]
+    require(state["n_features_in"] == len(kinds), f"{place}.kinds must have one item per column")
+    named = names is None or len(names) == len(kinds)
+    require(named, f"{place}.names must have one item per column")
+    require(names is None or len(set(names)) == len(names), f"{place}.names must differ")
+    lengths = {len(values) for values in state["numbers"].values()}
+    require(len(lengths) == 1, f"{place}.numbers must have lists of one length")
+    numbers = state["numbers"]["source"]
+    encoded = [*numbers, *(entry["index"] for entry in state["columns"])]
+    require(max(encoded, default=0) < len(kinds), f"{place} must encode columns that exist")
+    require(len(set(encoded)) == len(encoded), f"{place} must encode each column once")
+    together = set(numbers)
+    right = all((KINDS[kinds[one]] is NumberEncoder) == (one in together) for one in encoded)
+    require(right, f"{place}.columns must be of the kinds that {place}.kinds says")
+    for at, entry in enumerate(state["columns"]):
+        own = _STATES[kinds[entry["index"]]]
+        entry["state"] = own(entry["state"], f"{place}.columns[{at}].state")
+    if state["sparse"] is not None:
+        _check_sparse(state["sparse"], kinds, f"{place}.sparse")
+        require(not encoded, f"{place}.sparse must be the only encoder")
+    return state
+
+
+def _check_sparse(state: Json, kinds: list[str], where: str) -> None:
+    kept, scale = state["kept"], state["scale"]
+    require(set(kinds) == {"number"}, f"{where} must have columns of numbers only")
+    require(len(scale) == len(kinds), f"{where}.scale must have one item per column")
+    require(min(scale) > 0 and state["bound"] > 0, f"{where} must have a scale and bound above 0")
+    require(kept == sorted(set(kept)), f"{where}.kept must ascend")
+    require(max(kept, default=0) < len(kinds), f"{where}.kept must be columns that exist")
+
+
 _HISTORY = record(
     {
         "rows": list_of(mapping(either(number(), choice("nan", "inf", "-inf")))),
@@ -180,14 +203,11 @@ _HISTORY = record(
         "stopped_early": flag,
     }
 )
-_ABOUT = record(
-    {
-        "target": either(text(MAX_ITEMS), list_of(text(MAX_ITEMS))),
-        "labels": optional(list_of(list_of(_SCALAR, 2, 2))),
-    },
-    absent=["target", "labels"],
-    others=anything,
-)
+_ABOUT_FIELDS: dict[str, Schema[object]] = {
+    "target": either(text(MAX_ITEMS), list_of(text(MAX_ITEMS))),
+    "labels": optional(list_of(list_of(scalar, 2, 2))),
+}
+_ABOUT = record(_ABOUT_FIELDS, absent=_ABOUT_FIELDS, others=anything)
 _FOREST = record(
     {
         "in_features": SIZE,
@@ -199,7 +219,7 @@ _FOREST = record(
 )
 
 # NumPy's names of the dtypes that class labels have, by the schema of a label.
-_DTYPES: dict[str, Schema[Any]] = {
+_DTYPES: dict[str, Schema[object]] = {
     r"[<>|=]?b1": flag,
     r"[<>|=]?[iu][1248]": integer(-(1 << 63), 1 << 64),
     r"[<>|=]?f[248]": hex_number(),
@@ -213,37 +233,59 @@ def _class_labels(value: object, place: str) -> Json:
     found = record({"dtype": text(40), "values": list_of(anything, 1)})(value, place)
     for pattern, schema in _DTYPES.items():
         if re.fullmatch(pattern, found["dtype"]):
-            width = int(re.sub(".*U", "", found["dtype"])) if "U" in pattern else 1
-            if width * len(found["values"]) > MAX_LABELS:
-                raise ModelFileError(f"{place} must have labels of {MAX_LABELS} characters at most")
-            return found | {"values": list_of(schema)(found["values"], f"{place}.values")}
+            labels = list_of(schema)(found["values"], f"{place}.values")
+            if "U" in pattern:
+                room = int(re.sub(".*U", "", found["dtype"])) * len(labels)
+                said = sum(len(str(one)) for one in labels)
+                usual = room <= max(MAX_LABELS, MAX_LABEL_SHARE * said)
+                require(usual, f"{place}.dtype must be about as wide as its labels")
+            return found | {"values": labels}
     raise ModelFileError(f"{place}.dtype must be a dtype of labels; got {found['dtype']!r}")
 
 
-CLASSES = tagged(
-    "kind",
-    {
-        "classes": record({"kind": text(), "classes": _class_labels}),
-        "multilabel": record({"kind": text(), "n_labels": integer(1, 1 << 20)}),
-    },
-)
+_OF_CLASSES = {
+    "classes": record({"kind": text(), "classes": _class_labels}),
+    "multilabel": record({"kind": text(), "n_labels": integer(1, 1 << 20)}),
+}
 _NUMBERS = {"mean": list_of(hex_number(), 1), "std": list_of(hex_number(0), 1), "single": flag}
-NUMBERS = tagged("kind", {"regression": record({"kind": text(), **_NUMBERS})})
+_OF_NUMBERS = {"regression": record({"kind": text(), **_NUMBERS})}
+CLASSES, NUMBERS = tagged("kind", _OF_CLASSES), tagged("kind", _OF_NUMBERS)
+
+_SCORES = mapping(number())
+# What is shown of a header, whichever estimator saved it.
+SHOWN = record(
+    {
+        "estimator": text(100),
+        "encoder": _encoder,
+        "target": tagged("kind", _OF_CLASSES | _OF_NUMBERS),
+        "recipe": mapping(plain),
+        "about": optional(
+            record(
+                _ABOUT_FIELDS
+                | {"scores": optional(_SCORES), "scores_by_target": optional(mapping(_SCORES))},
+                absent=[*_ABOUT_FIELDS, "scores", "scores_by_target"],
+                others=plain,
+            )
+        ),
+    },
+    defaults={"about": None},
+    others=anything,
+)
 
 
 def table_header(
     parameters: Iterable[str],
     recipe: Schema[Json],
     target: Schema[Json],
-    own: Mapping[str, Schema[Any]],
+    own: Mapping[str, Schema[object]],
 ) -> Schema[Json]:
     """The header of an estimator with these parameters, recipe, targets and further entries."""
     settings = dict.fromkeys(parameters, plain)
-    fields: dict[str, Schema[Any]] = {
+    fields: dict[str, Schema[object]] = {
         "estimator": text(100),
         "parameters": record(settings, absent=settings),
         "recipe": recipe,
-        "encoder": _ENCODER,
+        "encoder": _encoder,
         "target": target,
         "history": _HISTORY,
         "importances": list_of(_ANY_HEX, 1),
@@ -264,7 +306,7 @@ def estimator_name(header: Json) -> str:
     return name
 
 
-def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe: Any) -> None:
+def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe: Recipe) -> None:
     """Refuse a header whose parts contradict each other.
 
     Parameters
@@ -277,7 +319,8 @@ def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe:
     ModelFileError
         What must agree and does not.
     """
-    _check_columns(header["encoder"], encoder)
+    _check_encoders(encoder)
+    _check_declared(header["parameters"], encoder)
     _check_target(header["target"], target)
     n_outputs, forest = target.n_outputs, header["forest"]
     one_each = len(header["importances"]) == encoder.n_features_in_
@@ -306,7 +349,9 @@ def require(condition: bool, message: str) -> None:
         raise ModelFileError(message)
 
 
-def _check_errors(rows: list[list[float]] | None, name: str, target: Target, forest: Any) -> None:
+def _check_errors(
+    rows: list[list[float]] | None, name: str, target: Target, forest: Json | None
+) -> None:
     """Residuals and spread: of a forest of numbers, with one number per output."""
     if rows is None:
         return
@@ -326,31 +371,21 @@ def _check_target(state: Json, target: Target) -> None:
         require(not state["single"] or target.n_outputs == 1, "header.target must be single")
 
 
-def _check_columns(state: Json, encoder: TableEncoder) -> None:
-    kinds, names, where = state["kinds"], state["names"], "header.encoder"
-    require(state["n_features_in"] == len(kinds), f"{where}.kinds must have one item per column")
-    named = names is None or len(names) == len(kinds)
-    require(named, f"{where}.names must have one item per column")
-    numbers = state["numbers"]["source"]
-    others = [entry["index"] for entry in state["columns"]]
-    places = [*numbers, *others]
-    require(max(places, default=0) < len(kinds), f"{where} must encode columns that exist")
-    require(len(set(places)) == len(places), f"{where} must encode each column once")
-    right = all(
-        (KINDS[kinds[place]] is NumberEncoder) == (place in set(numbers)) for place in places
-    )
-    require(right, f"{where}.columns must be of the kinds that {where}.kinds says")
-    block = encoder.numbers
-    require(bool((block.scale > 0).all()), f"{where}.numbers.scale must be above 0")
-    require(bool((block.low < block.high).all()), f"{where}.numbers.bounds must be in order")
+def _check_encoders(encoder: TableEncoder) -> None:
+    block, where = encoder.numbers, "header.encoder.numbers"
+    require(bool((block.scale > 0).all()), f"{where}.scale must be above 0")
+    require(bool((block.low < block.high).all()), f"{where}.bounds must be in order")
     for one in encoder.encoders.values():
         if isinstance(one, DateEncoder):
             _check_date(one)
         elif isinstance(one, CategoryEncoder):
             _check_category(one)
-    if state["sparse"] is not None:
-        _check_sparse(state["sparse"], kinds)
-        require(not places, f"{where}.sparse must be the only encoder")
+
+
+def _check_declared(parameters: Json, encoder: TableEncoder) -> None:
+    """Columns that the user declared are looked up in every table that is read."""
+    table = Table((1, encoder.n_features_in_), lambda index: None, names=encoder.names)
+    categorical_columns(from_json(parameters.get("categorical_features")), table)
 
 
 def _check_date(one: DateEncoder) -> None:
@@ -368,12 +403,3 @@ def _check_category(one: CategoryEncoder) -> None:
     require(len(one.counts) in (0, n_levels), "a category must count all of its levels, or none")
     usable = not one.counts or one.frequency_std >= MIN_DEVIATION
     require(usable, "the frequencies of a category must have a deviation above 0")
-
-
-def _check_sparse(state: Json, kinds: list[str]) -> None:
-    where, kept, scale = "header.encoder.sparse", state["kept"], state["scale"]
-    require(set(kinds) == {"number"}, f"{where} must have columns of numbers only")
-    require(len(scale) == len(kinds), f"{where}.scale must have one item per column")
-    require(min(scale) > 0 and state["bound"] > 0, f"{where} must have a scale and bound above 0")
-    require(kept == sorted(set(kept)), f"{where}.kept must ascend")
-    require(max(kept, default=0) < len(kinds), f"{where}.kept must be columns that exist")

@@ -59,15 +59,46 @@ got float32 [1, 2]
     _check_tensors(network.state_dict(), tensors)
     outside = _outside(network)
     if not outside:
-        network.load_state_dict(tensors, assign=True)
+        _fill(network, tensors, assign=True)
         return made
     # What is not in the file has values that only the constructor knows.
     inside = sum(tensor.nbytes for tensor in tensors.values())
     if sum(tensor.nbytes for tensor in outside) > inside + _MAX_OUTSIDE:
         raise ModelFileError("the network must not need much more memory than its file has bytes")
     made = build()
-    _network_of(made, module).load_state_dict(tensors)
+    _fill(_network_of(made, module), tensors)
     return made
+
+
+def _fill(network: nn.Module, tensors: Mapping[str, Tensor], *, assign: bool = False) -> None:
+    try:
+        network.load_state_dict(tensors, assign=assign)
+    except RuntimeError as error:
+        # Torch's own first line says only that something is wrong.
+        raise ModelFileError(str(error).strip().splitlines()[-1].strip()) from None
+
+
+def check_outputs(outputs: Tensor) -> None:
+    """Refuse outputs that are not finite: weights that are finite each may overflow together.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN or infinite.
+
+    Examples
+    --------
+    >>> check_outputs(torch.tensor([1e38]) * 10)
+    Traceback (most recent call last):
+        ...
+    ValueError: The network's outputs are beyond float32: its weights are too large for these \
+inputs. Check the inputs, or fit again with smaller numbers.
+    """
+    if not bool(outputs.isfinite().all()):
+        raise ValueError(
+            "The network's outputs are beyond float32: its weights are too large for these "
+            "inputs. Check the inputs, or fit again with smaller numbers."
+        )
 
 
 def _network_of(made: Any, module: Callable[[Any], nn.Module] | None) -> nn.Module:
@@ -109,6 +140,9 @@ def _check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) 
             raise ModelFileError(f"the tensor {name!r} must be {wanted}; got {said}")
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise ModelFileError(f"the tensor {name!r} must be finite")
+        # Of a normalisation, which divides by its root.
+        if name.endswith("running_var") and bool((tensor < 0).any()):
+            raise ModelFileError(f"the tensor {name!r} must be at least 0")
 
 
 def _kind(tensor: Tensor) -> str:

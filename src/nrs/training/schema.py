@@ -16,6 +16,8 @@ Schema: TypeAlias = Callable[[object, str], T]
 
 MAX_ITEMS = 1 << 24
 MAX_TEXT = 1 << 16
+# Levels of lists and objects in what is only kept or shown.
+MAX_DEPTH = 8
 
 
 class ModelFileError(ValueError):
@@ -203,6 +205,23 @@ def record(
         return {key: default for key, default in spare.items() if key not in value} | found
 
     return check
+
+
+def scalar(value: object, place: str) -> object:
+    """None, true, false, a finite number or a text."""
+    return _SCALAR(value, place)
+
+
+_SCALAR = optional(either(flag, number(), text()))
+
+
+def plain(value: object, place: str, depth: int = MAX_DEPTH) -> object:
+    """JSON values of a few levels, such as the parameters of a fit: what is only kept or shown."""
+    if depth and isinstance(value, list):
+        return list_of(lambda one, where: plain(one, where, depth - 1))(value, place)
+    if depth and isinstance(value, dict):
+        return mapping(lambda one, where: plain(one, where, depth - 1))(value, place)
+    return scalar(value, place)
 
 
 def tagged(key: str, records: Mapping[str, Schema[dict[str, Any]]]) -> Schema[dict[str, Any]]:

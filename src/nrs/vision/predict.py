@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nrs.training import load_network, loading, read_model
+from nrs.training.assemble import check_outputs
 from nrs.training.schema import (
     anything,
     check_header,
@@ -97,13 +98,21 @@ class ImageModel:
         return cls(network, classes, transform)
 
     def probabilities(self, pictures: list[Any]) -> Tensor:
-        """Probabilities (n, classes) of pictures: paths, PIL pictures or arrays (H, W, 3)."""
+        """Probabilities (n, classes) of pictures: paths, PIL pictures or arrays (H, W, 3).
+
+        Raises
+        ------
+        ValueError
+            If a file is not a picture, or the network's outputs are beyond float32.
+        """
         rows = []
         with torch.inference_mode():
             for start in range(0, len(pictures), BATCH):
                 some = pictures[start : start + BATCH]
                 x = torch.stack([self.transform(open_picture(item)) for item in some])
-                rows.append(self.network(x).float().softmax(1))
+                outputs = self.network(x).float()
+                check_outputs(outputs)
+                rows.append(outputs.softmax(1))
         return torch.cat(rows)
 
     def top(self, pictures: list[Any], k: int = 5) -> list[list[dict[str, Any]]]:
