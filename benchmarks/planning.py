@@ -104,9 +104,10 @@ def reading(rows: int) -> dict[str, float]:
         model = NRSClassifier(preset="fast", random_state=0, verbose=0)
         started = time.process_time()
         source = TableSource.of(Table(path, "y"))
-        encoder, target = source.encoder(None, "standard"), source.classification()
-        recipe = model.resolve(source.n_rows, encoder.n_features_out_)
+        target = source.classification()
+        recipe = model.resolve(source.n_rows, source.n_columns)
         folds = source.split(recipe, SEED, spare=False)
+        encoder = source.encoder(None, "standard", target, folds)
         prepared, _ = source.rows(encoder, target, folds, torch.device("cpu"))
         surveyed = time.process_time() - started
         batches = prepared.batches(BATCH, 1, ALONE)

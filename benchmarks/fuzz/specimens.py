@@ -230,6 +230,11 @@ TABLES: dict[str, Callable[[], Specimen]] = {
         pd.DataFrame({"name": [f"n{place // 2 if place < 8 else place}" for place in range(120)]}),
         np.arange(120) % 2,
     ),
+    "level means": lambda: _fitted(
+        nrs.NRSRegressor(preset="fast", hidden=8),
+        pd.DataFrame({"name": [f"n{place % 70}" for place in range(350)]}),
+        np.arange(350) % 70 + np.arange(350) % 3,
+    ),
     "constant": lambda: _fitted(nrs.NRSClassifier(preset="fast"), np.ones((N_ROWS, 1)), _HALVES),
     "ranker": lambda: _ranked(NRSRanker(preset="fast", hidden=8)),
     "scaled ranker": lambda: _ranked(

@@ -33,8 +33,8 @@ def _task(model, X, y=None, weights=None, groups=None, eval_set=None):
     source = model.read_source(X, y, weights, groups)
     recipe = model.resolve(source.n_rows, source.n_columns)
     folds = source.split(recipe, 5, spare=False)
-    encoder = source.encoder(None, recipe.scale)
     target = model.make_target(source)
+    encoder = source.encoder(None, recipe.scale, target, folds)
     rows, held_out = source.rows(encoder, target, folds, CPU)
     if eval_set is not None:
         held_out = model.read_held_out(eval_set, encoder, target, CPU)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from nrs.core.permutations import LAYOUTS
 from nrs.tabular.encode.category import CategoryEncoder
 from nrs.tabular.encode.date import PARTS, DateEncoder
 from nrs.tabular.encode.encoder import KINDS, STATE_VERSION, TableEncoder
+from nrs.tabular.encode.level_means import LevelMeans
 from nrs.tabular.encode.number import LIMIT, NumberEncoder
 from nrs.tabular.encode.table import Table, categorical_columns
 from nrs.tabular.parameters import from_json
@@ -126,7 +128,19 @@ _DATE: dict[str, Schema[object]] = {
     "far": optional(list_of(number(), 2, 2)),
     "absent": _SHARE,
 }
+_MEANS = record(
+    {
+        "places": list_of(COUNT, 1),
+        "outputs": list_of(COUNT, 1),
+        "n_folds": integer(1, 1 << 10),
+        "sums": list_of(number(-LIMIT, LIMIT)),
+        "mean": list_of(number(-LIMIT, LIMIT)),
+        "scale": list_of(number(MIN_DEVIATION)),
+        "prior": number(1, LIMIT),
+    }
+)
 _CATEGORY: dict[str, Schema[object]] = {
+    "means": optional(_MEANS),
     "levels": list_of(text(MAX_ITEMS)),
     "n_own": COUNT,
     "missing": flag,
@@ -403,3 +417,15 @@ def _check_category(one: CategoryEncoder) -> None:
     require(len(one.counts) in (0, n_levels), "a category must count all of its levels, or none")
     usable = not one.counts or one.frequency_std >= MIN_DEVIATION
     require(usable, "the frequencies of a category must have a deviation above 0")
+    if one.means is not None:
+        _check_means(one.means, n_levels)
+
+
+def _check_means(means: LevelMeans, n_levels: int) -> None:
+    places, width = means.places, len(means.outputs)
+    ascending = all(low < high for low, high in pairwise(places))
+    require(ascending and places[-1] <= n_levels, "means must be those of levels, in their order")
+    size = len(places) * means.n_folds * (1 + width)
+    require(len(means.sums) == size, "means must have a sum per level, fold and output")
+    fits = len(means.mean) == len(means.scale) == width
+    require(fits, "means must have a mean and a scale per output")

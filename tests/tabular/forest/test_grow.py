@@ -17,6 +17,7 @@ from nrs.tabular.forest.grow import (
     as_index,
     blank_forest,
     column_gains,
+    column_relevance,
     draw_subspaces,
     grow_forest,
     relevance,
@@ -47,6 +48,31 @@ def test_no_column_is_left_out_however_many_there_are(columns):
         [np.array([j]) for j in range(columns)], 128, 9, np.random.default_rng(0)
     )
     assert set(np.concatenate(drawn).tolist()) == set(range(columns))
+
+
+def test_members_of_a_wide_table_draw_relevant_columns_more_often():
+    parts, chances = [np.array([j]) for j in range(2000)], np.zeros(2000)
+    chances[:10] = 1.0
+    drawn = draw_subspaces(parts, 64, 9, np.random.default_rng(0), chances)
+    assert max(map(len, drawn)) == 9
+    counts = np.bincount(np.concatenate(drawn), minlength=2000)
+    assert counts[:10].min() >= 10
+    # The other half is drawn evenly: five of nine places.
+    assert np.count_nonzero(counts[10:]) == pytest.approx(5 * 64, abs=10)
+    # A table that a member can read whole is read evenly, whatever the chances.
+    narrow = [
+        draw_subspaces(parts[:500], 64, 9, np.random.default_rng(0), given)
+        for given in (None, chances[:500])
+    ]
+    assert all(np.array_equal(one, other) for one, other in zip(*narrow, strict=True))
+
+
+def test_a_forest_finds_the_few_columns_that_matter():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1400, 900)).astype(np.float32)
+    y = X[:, 3] + X[:, 500] - X[:, 700] > 0
+    model = NRSClassifier(preset="fast", epochs=8, random_state=0).fit(X[:800], y[:800])
+    assert model.score(X[800:], y[800:]) > 0.9
 
 
 @pytest.mark.parametrize("preset", ["default", "fast", "best"])
@@ -98,8 +124,8 @@ def test_a_blank_forest_takes_the_values_of_a_grown_one():
     X = np.column_stack([rng.normal(size=80), rng.integers(0, 5, 80), np.arange(80) % 2])
     source = MemorySource(read_table(X), np.arange(80) % 3, classes=True)
     recipe = resolve("fast", {"n_mul": 2, "hidden": (8, 4)}, 80, 3)
-    folds, encoder = source.split(recipe, 0, spare=False), source.encoder(None, "standard")
-    target = source.classification()
+    folds, target = source.split(recipe, 0, spare=False), source.classification()
+    encoder = source.encoder(None, "standard", target, folds)
     rows, _ = source.rows(encoder, target, folds, torch.device("cpu"))
     run = Run(seed=1, device=rows.device, begin=0.0)
     task = Task(rows, None, encoder, target, recipe, folds, run)
@@ -133,7 +159,8 @@ def test_an_index_holds_the_subspaces_and_blanks(members):
 def _gains(x, y, target, folds=None, n_folds=1, columns=None, least=0.1, weights=None):
     columns = np.arange(x.shape[1]) if columns is None else columns
     rows = Rows(x.astype(np.float32), y, weights, folds=folds)
-    return column_gains(rows.sample(MAX_ROWS), columns, target, n_folds, least)
+    found = column_relevance(rows.sample(MAX_ROWS), columns, target, n_folds)
+    return column_gains(found, len(rows), least)[:, np.unique(columns, return_inverse=True)[1]]
 
 
 @given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 4))

@@ -123,7 +123,8 @@ def test_held_out_rows_are_no_training_rows(n, fraction, seed, classes):
     if classes:
         counts = np.bincount(labels[source.held_out], minlength=2)
         assert abs(counts[0] - counts[1]) <= 2
-    encoder, target = source.encoder(None, "standard"), source.regression()
+    target = source.regression()
+    encoder = source.encoder(None, "standard", target, NO_FOLDS)
     rows, held_out = source.rows(encoder, target, NO_FOLDS, torch.device("cpu"))
     assert np.array_equal(rows.index, source.training)
     assert np.array_equal(held_out.index, source.held_out)

@@ -14,6 +14,7 @@ from nrs.datasets.table_file_errors import TableFileError
 from nrs.tabular.encode import category
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.number import moments
+from nrs.tabular.forest.folds import NO_FOLDS
 from nrs.tabular.rows import stream
 from nrs.tabular.rows.table import TableSource
 from tests.tabular.mixed import mixed_table
@@ -52,7 +53,8 @@ def _close(a, b):
 @pytest.mark.parametrize("scale", ["standard", "none"])
 def test_the_encoder_is_that_of_a_fit_in_memory(mixed, declared, scale):
     table, whole = mixed
-    learned = TableSource.of(table, declared).encoder(declared, scale)
+    source = TableSource.of(table, declared)
+    learned = source.encoder(declared, scale, source.classification(), NO_FOLDS)
     known = TableEncoder(declared, scale).fit(whole.select(table.columns))
     assert _close(learned.to_state(), known.to_state())
     assert learned.feature_names_out_.tolist() == known.feature_names_out_.tolist()
@@ -78,7 +80,8 @@ def test_what_processes_count_is_what_one_counts(mixed, n):
     assert [column.summary() for _, column in merged.statistics.columns] == [
         column.summary() for _, column in one.statistics.columns
     ]
-    encoders = [source.encoder(DECLARED, "standard") for source in (one, merged)]
+    target = one.classification()
+    encoders = [source.encoder(DECLARED, "standard", target, NO_FOLDS) for source in (one, merged)]
     assert _close(*(encoder.to_state() for encoder in encoders))
     rows = whole.select(table.columns)
     np.testing.assert_allclose(*(encoder.transform(rows) for encoder in encoders), atol=1e-6)
@@ -105,7 +108,7 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path):
     assert (source.n_rows, source.unlabelled) == (2, 2)
     target = source.regression()
     assert (target.mean.tolist(), target.std.tolist()) == ([1.0], [0.5])
-    assert source.encoder(None, "standard").numbers.center.tolist() == [2.0]
+    assert source.encoder(None, "standard", target, NO_FOLDS).numbers.center.tolist() == [2.0]
 
 
 def test_targets_that_cannot_be_used(tmp_path):

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrs.tabular.encode.number import LIMIT
+
 if TYPE_CHECKING:
     from nrs.tabular.encode.columns import Column
     from nrs.tabular.encode.encoder import TableEncoder
@@ -81,7 +83,7 @@ class LevelMeans:
             # What is left of a weight after subtraction may be a rounding error below 0.
             weight = np.maximum(left[:, :1], 0.0)
             drawn = (left[:, 1:] - weight * self.mean) / (weight + self.prior)
-            out[:, k * width : (k + 1) * width] = drawn / self.scale
+            out[:, k * width : (k + 1) * width] = np.clip(drawn / self.scale, -LIMIT, LIMIT)
 
 
 def rows_of(places: np.ndarray | list[int], place: np.ndarray) -> np.ndarray:

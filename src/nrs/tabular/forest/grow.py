@@ -30,8 +30,11 @@ PLAIN, BINNED, LEVELS = READINGS = ("plain", "binned", "levels")
 # Rows that bins and relevance are read from: more move the edges by less than a tenth of a bin, and
 # change the second digit of relevance.
 MAX_ROWS = 10_000
-# Wider tables are read evenly: with so many columns the largest relevances are chance.
-MAX_COLUMNS = 2_000
+# Wider tables are read evenly: it would take too long to find out what their columns tell.
+MAX_COLUMNS = 20_000
+# Of columns that a member has no room for, those that explain so many times what chance does are
+# drawn more often.
+MIN_DEVIATIONS = 3
 # A column is cut into so many cells at quantiles, whose means say how relevant it is.
 CELLS = 16
 
@@ -45,25 +48,27 @@ def grow_forest(task: Task) -> ForestNetwork:
     """
     rows, recipe, folds, columns = task.rows, task.recipe, task.folds, task.encoder.groups_
     n_features, variants = len(columns), task.encoder.variants_
-    if rows.sparse or len(np.unique(columns)) > MAX_COLUMNS:
+    names, number = np.unique(columns, return_inverse=True)
+    if rows.sparse or len(names) > MAX_COLUMNS:
         bins, few = PiecewiseLinear.between([]), np.zeros(n_features, dtype=bool)
+        found = np.zeros((folds.n_folds, len(names)))
         gains = np.ones((folds.n_folds, n_features), dtype=np.float32)
     else:
         sample = rows.sample(MAX_ROWS)
         of_levels = any(reading == LEVELS for reading, _ in recipe.views)
         max_levels = recipe.levels if of_levels else 0
         bins, few = find_bins(sample[0], recipe.bins, max_levels, binned=variants < 0)
-        gains = column_gains(
-            sample, columns, task.target, folds.n_folds, recipe.least_gain, variants
-        )
+        found = column_relevance(sample, columns, task.target, folds.n_folds, variants)
+        gains = column_gains(found, len(sample[0]), recipe.least_gain)[:, number]
     parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
     variant = np.concatenate([variants, variants[bins.source.numpy()]])
+    chances = (found - MIN_DEVIATIONS * by_chance(min(len(rows), MAX_ROWS))).clip(0)
     members = []
     for member, own in enumerate(folds.own(recipe.members)):
         reading, times = recipe.views[member * len(recipe.views) // recipe.members]
         size = max(1, round(recipe.columns * times))
         seen = [part[np.isin(variant[part], (-1, own))] for part in parts[reading]]
-        members.append(draw_subspaces(seen, recipe.subspaces, size, rng))
+        members.append(draw_subspaces(seen, recipe.subspaces, size, rng, chances[own]))
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
     blank = np.ones((folds.n_folds, 1), dtype=np.float32)
     by_fold = np.concatenate([gains, gains[:, bins.source.numpy()], blank], axis=1)
@@ -137,6 +142,7 @@ def draw_subspaces(
     n_subspaces: int,
     n_columns: int,
     rng: np.random.Generator,
+    chances: np.ndarray | None = None,
     *,
     most_inputs: int = 128,
 ) -> list[np.ndarray]:
@@ -145,10 +151,16 @@ def draw_subspaces(
     Random permutations of the columns are laid end to end and cut into pieces, as in the paper's
     layer, so that every column is read about equally often.
 
+    Where the subspaces cannot cover all columns, most of these are noise to a member. Then half of
+    each subspace is drawn by the `chances` of the columns; the other half evenly, for columns that
+    tell nothing alone.
+
     Parameters
     ----------
     parts : for each column, the inputs that stand for it.
-    n_columns : columns of a subspace; more where the subspaces would not cover all columns.
+    n_columns : columns of a subspace; without `chances` more where the subspaces would not cover
+        all columns.
+    chances : (columns,) how often each column is drawn, relative to the others.
     most_inputs : a subspace that would read more inputs reads that many of them, drawn at random;
         more only where some would otherwise be read by no subspace.
 
@@ -159,15 +171,21 @@ def draw_subspaces(
     >>> sorted(set(np.concatenate(drawn).tolist()))
     [0, 1, 2, 3]
     """
-    size = min(max(n_columns, math.ceil(len(parts) / n_subspaces)), len(parts))
+    wide = chances is not None and n_subspaces * n_columns < len(parts) and chances.any()
+    size = n_columns if wide else math.ceil(len(parts) / n_subspaces)
+    size = min(max(n_columns, size), len(parts))
     needed = n_subspaces * size
     order = np.concatenate(
         [rng.permutation(len(parts)) for _ in range(math.ceil(needed / len(parts)))]
-    )[:needed]
+    )[:needed].reshape(n_subspaces, size)
+    if wide and chances is not None:
+        order[:, : size // 2] = rng.choice(
+            len(parts), (n_subspaces, size // 2), p=chances / chances.sum()
+        )
     # Where columns outnumber what the subspaces may read, covering them all goes first.
     most_inputs = max(most_inputs, size)
     whole, drawn = [], []
-    for columns in order.reshape(n_subspaces, size):
+    for columns in order:
         inputs = np.unique(np.concatenate([parts[column] for column in columns]))
         whole.append(inputs)
         if len(inputs) > most_inputs:
@@ -216,21 +234,42 @@ def as_index(members: Sequence[Sequence[np.ndarray]], blank: int) -> np.ndarray:
     return index
 
 
-def column_gains(
+def column_gains(found: np.ndarray, n_rows: int, least: float) -> np.ndarray:
+    """Factor of each column for members that do not see each fold: (n_folds, columns), at most 1.
+
+    The factor is the square root of the column's relevance (:func:`column_relevance`, of so many
+    rows) relative to the most relevant column's, and at least `least`. What chance alone may
+    explain is added to both, so that columns which tell nothing alone (as in parity) are read
+    evenly.
+
+    Examples
+    --------
+    >>> column_gains(np.array([[0.0, 1.0]]), n_rows=10**6, least=0.1)
+    array([[0.1, 1. ]], dtype=float32)
+    """
+    if least >= 1 or found.shape[1] == 1:
+        return np.ones(found.shape, dtype=np.float32)
+    more = found + by_chance(n_rows)
+    gains = np.sqrt(more / more.max(1, keepdims=True))
+    return np.maximum(gains, least).astype(np.float32)
+
+
+def by_chance(n_rows: int) -> float:
+    """The deviation of the relevance that a column of noise has."""
+    return float(np.sqrt(2 * CELLS)) / n_rows
+
+
+def column_relevance(
     sample: Sample,
     columns: np.ndarray,
     target: Target,
     n_folds: int,
-    least: float,
     variants: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Factor of each feature for members that do not see each fold: (n_folds, d), at most 1.
+    """What each column explains of the target alone, without each fold: (n_folds, columns).
 
-    The factor is the square root of the column's relevance (:func:`relevance`) relative to the
-    most relevant column's, and at least `least`. What chance alone may explain is added to both,
-    so that columns which tell nothing alone (as in parity) are read evenly. Features of one
-    column share it; `columns` (d,) says which column each feature was made of, and `variants` (d,)
-    the fold whose members alone read it (-1: all).
+    That of its best feature (:func:`relevance`); `columns` (d,) says which column each feature was
+    made of, and `variants` (d,) the fold whose members alone read it (-1: all).
 
     Examples
     --------
@@ -239,28 +278,26 @@ def column_gains(
     >>> x = rng.normal(size=(400, 2)).astype(np.float32)
     >>> y = (x[:, 1] > 0).astype(np.int64)
     >>> sample = (x, y, np.ones(400), np.arange(400) % 2)
-    >>> gains = column_gains(sample, np.arange(2), ClassTarget(np.arange(2)), 2, 0.1)
-    >>> gains.shape, gains[:, 1].tolist(), bool((gains[:, 0] < 0.4).all())
-    ((2, 2), [1.0, 1.0], True)
+    >>> column_relevance(sample, np.arange(2), ClassTarget(np.arange(2)), 2).round(1)
+    array([[0., 1.],
+           [0., 1.]])
     """
-    names, number = np.unique(columns, return_inverse=True)
-    if least >= 1 or len(names) == 1:
-        return np.ones((n_folds, len(columns)), dtype=np.float32)
     features, targets, weights, folds = sample
+    names, number = np.unique(columns, return_inverse=True)
     truth, weights = target.indicators(targets), weights.astype(np.float64)
     found = np.zeros((n_folds, len(names)))
     variants = np.full(len(columns), -1) if variants is None else variants
-    for place, variant in {*zip(number.tolist(), variants.tolist(), strict=True)}:
-        own = features[:, (number == place) & (variants == variant)]
+    order = np.lexsort((variants, number))
+    starts = np.flatnonzero(np.diff(number[order] * (n_folds + 9) + variants[order], prepend=-9))
+    for own in np.split(order, starts[1:]):
+        place, variant = number[own[0]], variants[own[0]]
         if variant >= n_folds:
             continue
         readers = slice(None) if variant < 0 else variant
-        for cells in _cells(own):
+        for cells in _cells(features[:, own]):
             explained = relevance(cells, truth, weights, folds, n_folds)
             found[readers, place] = np.maximum(found[readers, place], explained[readers])
-    found += np.sqrt(2 * CELLS) / len(features)
-    gains = np.sqrt(found / found.max(1, keepdims=True))
-    return np.maximum(gains, least)[:, number].astype(np.float32)
+    return found
 
 
 def relevance(
