@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.fuzz.forged import put
 from benchmarks.fuzz.specimens import TABLES, rows_for, specimen
 from nrs.tabular.header import SHOWN, estimator_name, recipe_schema, require
 from nrs.training import ModelFileError, read_model
@@ -75,6 +76,7 @@ def test_headers_of_earlier_versions_are_read(tmp_path):
         ("level means", (*COLOUR, "means", "scale", 0), 0.0, "from 1e-16"),
         ("classes", ("parameters", "categorical_features"), ["none"], "names 'none'"),
         ("classes", ("parameters", "categorical_features"), [99], "has index 99"),
+        ("classes", ("parameters", "categorical_features"), [5], "columns of categories"),
         ("sparse", (*ENCODER, "kinds", 0), "boolean", "columns of numbers only"),
         ("sparse", (*SPARSE, "scale"), [1.0], "one item per column"),
         ("sparse", (*SPARSE, "scale", 0), 0.0, "scale and bound above 0"),
@@ -116,6 +118,18 @@ def test_a_contradiction_is_refused_and_named(tmp_path, name, place, value, matc
         load_forged(path, specimen(name), place, value)
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 1500
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(("spread",), [2**63]), (("residuals",), [[2**63]]), ((*WHEN, "center"), 10**40)],
+)
+def test_integers_of_any_size_are_numbers(tmp_path, place, value):
+    one = specimen("number")
+    # Bounds of a date would have to suit its centre.
+    header = put(put(one.file.header, (*WHEN, "low"), None), place, value)
+    answers = one.answer(load_forged(tmp_path / "model.safetensors", one, header=header))
+    assert all(np.isfinite(answer).all() for answer in answers)
 
 
 def test_a_recipe_may_have_fields_of_its_own_and_of_later_versions():

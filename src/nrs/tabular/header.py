@@ -7,6 +7,7 @@ has got its tensors, a model reads only features it has, and encodes every table
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -50,6 +51,13 @@ from nrs.training.schema import (
 if TYPE_CHECKING:
     from nrs.tabular.types import Json
 
+
+def real(least: float = -math.inf, most: float = math.inf) -> Schema[float]:
+    """A finite number as a float: arrays of integers beyond 64 bits are arrays of objects."""
+    check = number(least, most)
+    return lambda value, place: float(check(value, place))
+
+
 COUNT = integer(0, 1 << 53)
 SIZE = integer(1, 1 << 31)
 MAX_LAYERS = 1_000
@@ -63,7 +71,7 @@ MAX_ERROR = 10 * LIMIT
 # Scores of a fit that had nothing to score on may be NaN.
 _ANY_HEX = either(hex_number(), choice("nan", "inf", "-inf"))
 _SHARE = optional(number(0, 1))
-_PAIR = list_of(optional(number()), 2, 2)
+_PAIR = list_of(optional(real()), 2, 2)
 _SCALE = choice("standard", "none")
 
 
@@ -107,9 +115,9 @@ def recipe_schema(recipe: type = Recipe, **own: Schema[object]) -> Schema[Json]:
 
 _NUMBER_FIELDS: dict[str, Schema[object]] = {
     "source": list_of(COUNT),
-    "center": list_of(number()),
-    "scale": list_of(number(0)),
-    "fill": list_of(number()),
+    "center": list_of(real()),
+    "scale": list_of(real(0)),
+    "fill": list_of(real()),
     "value_at": list_of(integer(-1, MAX_ITEMS)),
     "missing_at": list_of(integer(-1, MAX_ITEMS)),
 }
@@ -119,13 +127,13 @@ _LATER_NUMBER_FIELDS: dict[str, Schema[object]] = {
     "absent": list_of(_SHARE),
 }
 _DATE: dict[str, Schema[object]] = {
-    "center": number(),
-    "scale": number(0),
+    "center": real(),
+    "scale": real(0),
     "parts": list_of(choice(*PARTS), 0, len(PARTS)),
     "missing": flag,
-    "low": optional(number()),
-    "high": optional(number()),
-    "far": optional(list_of(number(), 2, 2)),
+    "low": optional(real()),
+    "high": optional(real()),
+    "far": optional(list_of(real(), 2, 2)),
     "absent": _SHARE,
 }
 _MEANS = record(
@@ -147,8 +155,8 @@ _CATEGORY: dict[str, Schema[object]] = {
     "other": flag,
     "binary": flag,
     "counts": list_of(COUNT),
-    "frequency_mean": number(0, 100),
-    "frequency_std": number(0, 100),
+    "frequency_mean": real(0, 100),
+    "frequency_std": real(0, 100),
     "held": list_of(text(100), 0, 100),
     "absent": _SHARE,
 }
@@ -157,7 +165,7 @@ _STATES = {
     "category": record(_CATEGORY, absent=_CATEGORY),
 }
 _SPARSE = record(
-    {"kept": list_of(COUNT), "scale": list_of(number(0)), "bound": number(0, LIMIT)},
+    {"kept": list_of(COUNT), "scale": list_of(real(0)), "bound": real(0, LIMIT)},
     defaults={"bound": LIMIT},
 )
 _ENCODER_STATE = record(
@@ -305,8 +313,8 @@ def table_header(
         "importances": list_of(_ANY_HEX, 1),
         "about": optional(_ABOUT),
         "oob_score": optional(_ANY_HEX),
-        "residuals": optional(list_of(list_of(number(0, MAX_ERROR), 1), 1)),
-        "spread": optional(list_of(number(0, MAX_ERROR), 1)),
+        "residuals": optional(list_of(list_of(real(0, MAX_ERROR), 1), 1)),
+        "spread": optional(list_of(real(0, MAX_ERROR), 1)),
         "forest": optional(_FOREST),
         **own,
     }
@@ -399,7 +407,9 @@ def _check_encoders(encoder: TableEncoder) -> None:
 def _check_declared(parameters: Json, encoder: TableEncoder) -> None:
     """Columns that the user declared are looked up in every table that is read."""
     table = Table((1, encoder.n_features_in_), lambda index: None, names=encoder.names)
-    categorical_columns(from_json(parameters.get("categorical_features")), table)
+    declared = categorical_columns(from_json(parameters.get("categorical_features")), table)
+    right = all(encoder.kinds_[index] == "category" for index in declared)
+    require(right, "header.parameters.categorical_features must be columns of categories")
 
 
 def _check_date(one: DateEncoder) -> None:
