@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.fuzz.run import run
 
-FUZZERS = ("tables", "commands")
+FUZZERS = ("tables", "commands", "kills")
 
 
 def main() -> None:
