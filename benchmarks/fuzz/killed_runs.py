@@ -1,9 +1,17 @@
-"""What is killed: small runs of every kind that resumes, each a second or three when unbroken."""
+"""What is killed: small runs of every kind that resumes, each a second or three when unbroken.
+
+Processes that a run starts are forked from it: importing would take longer than the run.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +21,11 @@ import pandas as pd
 import nrs
 from benchmarks.fuzz.command_files import POINTS, VISION
 from nrs._util.atomic import atomic_write
+from nrs.cli.main import main
 from nrs.datasets import save_npz
+from nrs.paper import runner
 from nrs.paper.pictures import tiny_pictures
+from nrs.tabular.forest import workers as forest_workers
 
 # Where each run keeps what it resumes from, and what it makes.
 CHECKPOINT, MODEL = "run", "model.safetensors"
@@ -44,15 +55,12 @@ def fit() -> None:
     """Fit a forest or a single network to a table in memory."""
     seed = _seed()
     X, y = _table(1000)
-    settings: list[dict[str, Any]] = [
-        {"preset": "fast", "epochs": 40},
-        {"preset": "single", "epochs": 60},
-        {"epochs": 20, "n_mul": 1, "dropout": 0.1},
-    ]
-    model = nrs.NRSClassifier if seed % 2 else nrs.NRSRegressor
-    chosen = settings[seed % len(settings)]
-    labels = y > 0 if seed % 2 else y
-    model(checkpoint=CHECKPOINT, random_state=seed, **chosen).fit(X, labels).save(MODEL)
+    if seed % 2:
+        single = nrs.NRSClassifier(preset="single", epochs=60, random_state=seed)
+        single.set_params(checkpoint=CHECKPOINT).fit(X, y > 0).save(MODEL)
+    else:
+        forest = nrs.NRSRegressor(preset="fast", epochs=40, random_state=seed)
+        forest.set_params(checkpoint=CHECKPOINT).fit(X, y).save(MODEL)
 
 
 def stream() -> None:
@@ -64,6 +72,7 @@ def stream() -> None:
 
 def workers() -> None:
     """Fit a forest in two processes."""
+    forest_workers.launch = Forked  # type: ignore[assignment]
     seed = _seed()
     X, y = _table(1000)
     model = nrs.NRSClassifier(
@@ -98,6 +107,72 @@ def tune() -> None:
     found.best_estimator_.save(MODEL)
     with atomic_write("found.json") as file:
         file.write(json.dumps(facts).encode())
+
+
+def paper() -> None:
+    """Measure cells of a table of the paper, in other processes."""
+    runner.launch = Forked  # type: ignore[assignment]
+    main()
+
+
+class Forked:
+    """Stands for the process that `nrs._util.launch.launch` starts."""
+
+    def __init__(
+        self, code: str, *arguments: Any, stdout: int = subprocess.DEVNULL,
+        stderr: Path | None = None, environment: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        reading, ours = os.pipe()
+        answers, writing = os.pipe()
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if not self.pid:
+            if stderr is not None:
+                os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT), 2)
+            os.dup2(reading, 0)
+            os.dup2(writing, 1)
+            # As after exec: no lock or pipe of the parent, no handler of signals.
+            os.closerange(3, 4096)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _be(code, [str(argument) for argument in arguments], environment or {})
+        os.close(reading)
+        os.close(writing)
+        self.stdin, self.stdout = os.fdopen(ours, "wb"), os.fdopen(answers, "rb")
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout: float = 60.0) -> int:
+        """Wait for its end."""
+        end = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > end:
+                raise subprocess.TimeoutExpired("a forked process", timeout)
+            time.sleep(0.005)
+        return code
+
+    def kill(self) -> None:
+        """Kill it."""
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def _be(code: str, arguments: list[str], environment: Mapping[str, str]) -> None:
+    """Run the code, and end."""
+    ended = 1
+    try:
+        os.environ.update(environment)
+        sys.stdin, sys.stdout, sys.stderr = (
+            os.fdopen(number, "w" if number else "r", closefd=False) for number in range(3)
+        )
+        sys.argv = ["-c", *arguments]
+        exec(code, {"__name__": "__main__"})
+        ended = 0
+    finally:
+        os._exit(ended)
 
 
 def _seed() -> int:
