@@ -32,12 +32,15 @@ import torch
 from benchmarks.fuzz.forks import Ended, Server
 from benchmarks.fuzz.killed_runs import MODEL, write_inputs
 from benchmarks.fuzz.run import BrokenLawError
+from nrs._util.atomic import temporary_prefix
 from nrs.training import read_model
 
 # Different runs of each kind, so that the unbroken ones are run once.
 SEEDS = 2
 # A run that takes longer hangs; processes may outlive the first one for so long.
 MAX_SECONDS, MAX_ORPHANED = 60.0, 10.0
+# About as long as a small file takes to reach the disk.
+WRITING = 0.005
 OLD = b"what was there before"
 # Entries of results that differ between two runs that are otherwise the same.
 TIMES = frozenset({"seconds", "finished", "times"})
@@ -55,6 +58,7 @@ class Kind:
     resumable : whether such a file does hold something to resume.
     outputs : what it makes.
     retry : further arguments after a process that it started was killed.
+    weight : how often it is drawn; more for those that often end before they are killed.
     """
 
     function: str
@@ -63,6 +67,7 @@ class Kind:
     resumable: Callable[[Path], bool] = Path.exists
     outputs: tuple[str, ...] = (MODEL,)
     retry: str = ""
+    weight: float = 1.0
 
 
 def _has_a_trial(journal: Path) -> bool:
@@ -72,16 +77,16 @@ def _has_a_trial(journal: Path) -> bool:
 
 _RUNS, _NRS = "benchmarks.fuzz.killed_runs", "nrs.cli.main:main"
 KINDS = {
-    "fit": Kind(f"{_RUNS}:fit", "SEED"),
+    "fit": Kind(f"{_RUNS}:fit", "SEED", weight=1.5),
     "refit": Kind(
         _NRS, "fit IN/table.csv -t y --preset fast -o model --checkpoint run -q --seed SEED",
         outputs=(MODEL, "model.html"),
     ),
-    "stream": Kind(f"{_RUNS}:stream", "IN/rows SEED"),
-    "workers": Kind(f"{_RUNS}:workers", "SEED"),
+    "stream": Kind(f"{_RUNS}:stream", "IN/rows SEED", weight=1.5),
+    "workers": Kind(f"{_RUNS}:workers", "SEED", weight=1.5),
     "ranker": Kind(f"{_RUNS}:ranker", "SEED"),
     "tune": Kind(
-        f"{_RUNS}:tune", "SEED", "run.log", _has_a_trial, (MODEL, "found.json")
+        f"{_RUNS}:tune", "SEED", "run.log", _has_a_trial, (MODEL, "found.json"), weight=2
     ),
     "vision": Kind(
         _NRS, "train vision --config IN/vision.toml --out run --quiet --set train.epochs=8 "
@@ -89,7 +94,7 @@ KINDS = {
     ),
     "points": Kind(
         _NRS, "train points --config IN/points.toml --out run --quiet --set train.epochs=8 "
-        "--set run.seed=SEED", outputs=(f"run/{MODEL}",),
+        "--set run.seed=SEED", outputs=(f"run/{MODEL}",), weight=2,
     ),
     "paper": Kind(
         f"{_RUNS}:paper", "paper run smoke --datasets synthetic --methods RankNet,ListNet+NRS "
@@ -117,20 +122,22 @@ class Kill:
 
     victim: str
     signal: signal.Signals
-    # Seconds after the first checkpoint, or until a file is being written if `writing`.
+    # What must be being written, if anything: a file or an output.
+    writing: str
+    # Seconds after that, or after the first checkpoint.
     delay: float
-    writing: bool
     # Whether to wait for the other processes before the run is started again.
     patient: bool
 
     @classmethod
     def draw(cls, rng: np.random.Generator, seconds: float) -> Kill:
         """Draw a kill within some seconds."""
+        writing = str(rng.choice(["", "file", "output"], p=[0.6, 0.2, 0.2]))
         return cls(
-            str(rng.choice(["all", "first", "started"], p=[0.5, 0.25, 0.25])),
+            str(rng.choice(["all", "first", "started"], p=[0.4, 0.3, 0.3])),
             signal.Signals(rng.choice([signal.SIGKILL, signal.SIGTERM], p=[0.75, 0.25])),
-            float(rng.uniform(0, seconds)),
-            bool(rng.random() < 0.3),
+            writing,
+            float(rng.uniform(0, WRITING if writing else seconds)),
             bool(rng.random() < 0.5),
         )
 
@@ -138,10 +145,10 @@ class Kill:
 class Bench:
     """A folder of inputs, and one of a run that is made anew for every case."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Server | None = None) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="nrs-fuzz-"))
         atexit.register(self.close)
-        self.server = Server()
+        self.server = server or Server()
         self.inputs, self.work, self.tmp = (self.root / name for name in ("in", "work", "tmp"))
         self.said = self.root / "said"
         self.inputs.mkdir()
@@ -161,7 +168,7 @@ class Bench:
             self.server.stop()
 
     def _run(self, name: str, seed: int, rng: np.random.Generator) -> Counter[str]:
-        kind, known = KINDS[name], self._unbroken(name, seed)
+        kind, known = KINDS[name], self.unbroken_run(name, seed)
         self._clear()
         if name == "refit" or rng.random() < 0.5:
             for output in kind.outputs:
@@ -192,7 +199,7 @@ class Bench:
             raise BrokenLawError(f"could not be resumed, ended with {ended.code}: {self._last()}")
         for session in sessions:
             self._check_ended(session)
-        self._check_files(known)
+        self.check_files(known)
         return counts
 
     def _clear(self) -> None:
@@ -200,7 +207,8 @@ class Bench:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
 
-    def _unbroken(self, name: str, seed: int) -> Unbroken:
+    def unbroken_run(self, name: str, seed: int) -> Unbroken:
+        """What an unbroken run leaves; it runs once."""
         if (name, seed) not in self.unbroken:
             kind = KINDS[name]
             self._clear()
@@ -242,8 +250,9 @@ class Bench:
         left = self._temporary()
         ended = self._until(lambda: _has_session(session) and self._can_resume(kind))
         if ended is None and kill.writing:
-            ended = self._until(lambda: bool(self._temporary() - left), 0.0005)
-        elif ended is None:
+            names = kind.outputs if kill.writing == "output" else ()
+            ended = self._until(lambda: bool(self._temporary(names) - left), 0.0005)
+        if ended is None:
             ended = self.server.wait(kill.delay)
         if ended is not None:
             return ended, None
@@ -259,7 +268,7 @@ class Bench:
         ended = self._wait()
         if kill.patient:
             self._check_ended(session)
-        return ended, f"{victim} by {kill.signal.name}{' writing' if kill.writing else ''}"
+        return ended, f"{victim} by {kill.signal.name} {kill.writing and 'writing'}".strip()
 
     def _until(self, come: Callable[[], bool], pause: float = 0.005) -> Ended | None:
         """Wait until something has come; how the run ended, if it did before."""
@@ -272,9 +281,11 @@ class Bench:
     def _can_resume(self, kind: Kind) -> bool:
         return any(kind.resumable(path) for path in self.work.glob(kind.checkpoints))
 
-    def _temporary(self) -> set[Path]:
-        """Files that are being written, or were when their writer was killed."""
-        return {path for path in _walk(self.work) if ".tmp-" in path.name}
+    def _temporary(self, outputs: tuple[str, ...] = ()) -> set[Path]:
+        """Files, or these alone, that are being written, or were when their writer was killed."""
+        starts = tuple(temporary_prefix(Path(name).name) for name in outputs)
+        found = {path for path in _walk(self.work) if ".tmp-" in path.name}
+        return {path for path in found if not starts or path.name.startswith(starts)}
 
     def _last(self) -> str:
         return self.said.read_text(errors="replace")[-1500:]
@@ -300,7 +311,8 @@ class Bench:
             if not (failures and kind.retry and '"failed"' in found):
                 raise BrokenLawError(f"{name} is neither old nor whole: {found[:300]}")
 
-    def _check_files(self, known: Unbroken) -> None:
+    def check_files(self, known: Unbroken) -> None:
+        """What was left is what an unbroken run leaves."""
         found = _files(self.work) | _files(self.tmp)
         # Of a run killed right after it wrote a result: an empty file, at most one per cell.
         more = {name for name in found.keys() - known.files.keys() if not name.endswith(".claim")}
@@ -382,5 +394,6 @@ def _bench() -> Bench:
 
 def case(rng: np.random.Generator) -> Counter[str]:
     """Kill one run, and start it again until it ends."""
-    name = str(rng.choice(list(KINDS)))
+    weights = np.array([kind.weight for kind in KINDS.values()])
+    name = str(rng.choice(list(KINDS), p=weights / weights.sum()))
     return _bench().run(name, int(rng.integers(SEEDS)), rng)
