@@ -170,11 +170,12 @@ class Bench:
     def _run(self, name: str, seed: int, rng: np.random.Generator) -> Counter[str]:
         kind, known = KINDS[name], self.unbroken_run(name, seed)
         self._clear()
-        if name == "refit" or rng.random() < 0.5:
-            for output in kind.outputs:
-                path = self.work / output
-                path.parent.mkdir(exist_ok=True)
-                path.write_bytes(OLD)
+        old = [self.work / output for output in kind.outputs]
+        if name != "refit" and rng.random() < 0.5:
+            old = []
+        for path in old:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(OLD)
         counts = Counter({f"cases {name}": 1})
         arguments = ""
         # Sessions of the runs so far, whose processes must all end.
@@ -194,6 +195,9 @@ class Bench:
             counts.update([f"kills {name}", f"kills {how}", f"{name} {how}"])
             if "started" in how:
                 arguments = kind.retry
+            missing = [path.name for path in old if not path.exists()]
+            if missing:
+                raise BrokenLawError(f"{missing} were there before and are gone")
             self._check_outputs(kind, known, bool(arguments))
         if ended.code:
             raise BrokenLawError(f"could not be resumed, ended with {ended.code}: {self._last()}")
