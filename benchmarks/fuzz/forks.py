@@ -78,8 +78,7 @@ class Server:
 
     def close(self) -> None:
         """End the server, and a process of it that is still there."""
-        if self._pid:
-            self.kill_all()
+        self.stop()
         with contextlib.suppress(OSError):
             self._process.communicate(timeout=60)
 
@@ -121,6 +120,12 @@ class Server:
             return None
         self._pid = 0
         return Ended(**json.loads(line))
+
+    def stop(self) -> None:
+        """Kill a process that is still there, and those that it started."""
+        if self._pid:
+            self.kill_all()
+            self.wait(60)
 
     def kill(self) -> None:
         """Kill the process alone, not those that it started."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nrs._util.inputs import refuse_input
+from nrs._util.lock import locked
 
 
 @contextlib.contextmanager
@@ -18,7 +19,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces ``path`` only once it is whole and on the disk.
 
     Whatever happens inside the block, ``path`` holds either what it held before or all of the
-    new content, and no temporary file stays behind (but for a process killed in the middle).
+    new content, and no temporary file stays behind. A process killed in the middle leaves one,
+    which the next write of ``path`` removes (not on Windows, where it cannot be told from one in
+    use).
 
     Raises
     ------
@@ -43,17 +46,13 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     check_output(path)
     # A link stays a link: the file it points to is replaced.
     target = Path(os.path.realpath(path))
-    temporary = target.parent / f"{temporary_prefix(target.name)}{secrets.token_hex(8)}"
-    try:
-        with open(temporary, "xb") as file:
+    _remove_leftovers(target)
+    with _temporary(target) as temporary:
+        with open(temporary, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
     _sync_directory(target.parent)
 
 
@@ -83,6 +82,33 @@ def check_output(path: str | os.PathLike[str]) -> None:
 def temporary_prefix(name: str) -> str:
     """How the temporary files of ``atomic_write`` for a file called ``name`` begin."""
     return f".{name}.tmp-"
+
+
+@contextlib.contextmanager
+def _temporary(target: Path) -> Iterator[Path]:
+    """A new file next to ``target``, which is locked within the block and gone after it."""
+    while True:
+        path = target.parent / f"{temporary_prefix(target.name)}{secrets.token_hex(8)}"
+        try:
+            with locked(path) as ours:
+                # Before it was locked, another process may have taken it for a leftover.
+                if ours is None or (ours and path.exists()):
+                    yield path
+                    return
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove temporary files that nobody holds: their writers were killed."""
+    prefix = temporary_prefix(target.name)
+    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and entry.is_file(follow_symlinks=False):
+                with contextlib.suppress(OSError), locked(entry.path) as ours:
+                    if ours:
+                        os.unlink(entry.path)
 
 
 def _sync_directory(directory: Path) -> None:

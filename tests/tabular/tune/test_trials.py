@@ -49,6 +49,17 @@ def test_a_storage_is_of_one_search(tmp_path):
         nrs.tune(weighted, frame, Y, n_trials=2, storage=path)
 
 
+def test_locks_that_a_killed_search_left_are_removed(tmp_path):
+    path = tmp_path / "trials[1].log"
+    for ending in (".lock", ".lock0123.rename"):
+        path.with_name(path.name + ending).symlink_to(path)
+    others = tmp_path / "trials1.log.lock0123.rename", tmp_path / f"{path.name}.locked"
+    for other in others:
+        other.touch()
+    with held(path):
+        assert sorted(tmp_path.iterdir()) == sorted([path, *others])
+
+
 @pytest.mark.parametrize("content", [b"my,notes\n1,2", b'{"op_code":0}\n{"op_code":"x"}\n'])
 def test_a_file_of_something_else_is_left_alone(tmp_path, content):
     path = tmp_path / "notes.csv"

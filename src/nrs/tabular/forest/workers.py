@@ -13,7 +13,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ import torch.distributed as dist
 
 from nrs._util.atomic import atomic_write
 from nrs._util.launch import end, end_with_parent, launch
+from nrs._util.scratch import scratch
 from nrs.tabular.model import ForestModel
 from nrs.tabular.run import threads
 from nrs.tabular.task import Task
@@ -58,8 +58,8 @@ def workers(task: Task) -> Iterator[Task]:
         If the caller has initialised a process group.
     """
     check_no_group()
-    with tempfile.TemporaryDirectory(prefix="nrs-workers-") as name:
-        folder, size = Path(name), task.run.n_workers
+    with scratch("nrs-workers-") as folder:
+        size = task.run.n_workers
         task.write(folder)
         started = [
             launch(_START, folder, rank, size, stderr=folder / f"stderr-{rank}")

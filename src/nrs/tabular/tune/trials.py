@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import logging
 import math
 import os
@@ -87,7 +88,10 @@ def held(storage: str | os.PathLike[str]) -> Iterator[Study]:
                 raise ValueError
             # A line that was cut off would spoil the one appended to it.
             file.truncate(content.rfind(b"\n") + 1)
-            path.with_name(path.name + ".lock").unlink(missing_ok=True)
+            # Optuna's own lock, and the names that it has while it is being released.
+            released = path.parent.glob(f"{glob.escape(path.name)}.lock*.rename")
+            for lock in (path.with_name(f"{path.name}.lock"), *released):
+                lock.unlink(missing_ok=True)
             study = open_study(path)
         except (ValueError, KeyError, AttributeError, TypeError):
             raise ValueError(
