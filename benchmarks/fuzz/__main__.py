@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0, help="at most so long for each")
     parser.add_argument("--seed", type=int, default=0, help="printed with every failure")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--save", type=Path, help="a JSON file of counts and failures")
+    parser.add_argument("--save", type=Path, help="a folder for NAME.json, the counts and failures")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     failed = False
@@ -33,8 +33,9 @@ def main() -> None:
         failed |= bool(report.failures)
         print(json.dumps(report.to_dict(), indent=1))
         if chosen.save:
-            chosen.save.parent.mkdir(parents=True, exist_ok=True)
-            chosen.save.write_text(json.dumps(report.to_dict(), indent=1) + "\n")
+            chosen.save.mkdir(parents=True, exist_ok=True)
+            saved = chosen.save / f"{name}.json"
+            saved.write_text(json.dumps(report.to_dict(), indent=1) + "\n")
     sys.exit(failed)
 
 
