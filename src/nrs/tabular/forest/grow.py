@@ -51,7 +51,7 @@ def grow_forest(task: Task) -> ForestNetwork:
     names, number = np.unique(columns, return_inverse=True)
     if rows.sparse or len(names) > MAX_COLUMNS:
         bins, few = PiecewiseLinear.between([]), np.zeros(n_features, dtype=bool)
-        found = np.zeros((folds.n_folds, len(names)))
+        chances = np.zeros((folds.n_folds, len(names)))
         gains = np.ones((folds.n_folds, n_features), dtype=np.float32)
     else:
         sample = rows.sample(MAX_ROWS)
@@ -60,9 +60,9 @@ def grow_forest(task: Task) -> ForestNetwork:
         bins, few = find_bins(sample[0], recipe.bins, max_levels, binned=variants < 0)
         found = column_relevance(sample, columns, task.target, folds.n_folds, variants)
         gains = column_gains(found, len(sample[0]), recipe.least_gain)[:, number]
+        chances = (found - MIN_DEVIATIONS * by_chance(len(sample[0]))).clip(0)
     parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
     variant = np.concatenate([variants, variants[bins.source.numpy()]])
-    chances = (found - MIN_DEVIATIONS * by_chance(min(len(rows), MAX_ROWS))).clip(0)
     members = []
     for member, own in enumerate(folds.own(recipe.members)):
         reading, times = recipe.views[member * len(recipe.views) // recipe.members]
