@@ -4,7 +4,7 @@
 
 - levels: 14,000 training rows, a column of 1,500 levels with an effect each, five numbers, two
   classes. AUC on 6,000 test rows, and out of bag.
-- wide: 3,000 training rows of scikit-learn's ``make_classification``, of whose columns a few matter.
+- wide: 3,000 training rows of ``make_classification``, of whose columns a few matter.
   Accuracy on 2,000 test rows.
 
 Every method is at its defaults, on one thread; CatBoost is told which column is a category, others

@@ -301,7 +301,7 @@ class _Terminal:
 
 
 def _command(words: list[str]) -> str:
-    return words[0] if words else ""
+    return next((word for word in words if word in _names()), "")
 
 
 def _check_whole(path: Path) -> None:

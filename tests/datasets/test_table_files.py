@@ -174,3 +174,9 @@ def test_a_separator_within_a_quoted_name_is_none(tmp_path):
     path.write_text('\ufeff"height, cm";"weight,\nkg";age\n1,5;2;3\n')
     names = ["height, cm", "weight,\nkg", "age"]
     assert read_table_file(path).column_names == column_names(path) == names
+
+
+def test_a_closed_standard_input_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(TableFileError, match="Standard input is closed"):
+        read_table_file("-")

@@ -446,6 +446,8 @@ class _Opened:
 @contextlib.contextmanager
 def _opened(source: str | os.PathLike[str]) -> Iterator[_Opened]:
     if os.fspath(source) == "-":
+        if sys.stdin is None:
+            raise TableFileError("Standard input is closed; pipe a table to it, or name a file.")
         with clear_errors("standard input"):
             opened = _Opened("standard input", None, sys.stdin.buffer)
         yield opened
