@@ -113,6 +113,7 @@ ENDINGS = (".csv", ".parquet", ".arrow", ".jsonl", ".json", ".csv.gz", ".html", 
 # What a command may leave when it fails, to be resumed or read.
 RESUMED = re.compile(r"(run|results|checkpoint|trials\.log|nrs\.log)\b")
 ADVICE = re.compile(r"out of memory|nested too deeply|No space left")
+OUTPUTS = {"-o", "--out", "--output", "--html"}
 # Colours, cursor moves and line clearing by rich.
 DRAWN = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 STEERING = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
@@ -357,8 +358,20 @@ def draw_line(rng: np.random.Generator, names: list[str]) -> Line:
     command = words[0]
     for _ in range(int(rng.choice(5, p=[0.1, 0.4, 0.3, 0.15, 0.05]))):
         _CHANGES[int(rng.choice(len(_CHANGES), p=_CHANCES))](line, command, rng, names)
+    _spare_others(line)
     _draw_streams(line, rng, names)
     return line
+
+
+def _spare_others(line: Line) -> None:
+    """An output may overwrite what the command does not read: name only what it does read."""
+    for place in range(1, len(line.words)):
+        name = line.words[place].rpartition("=")[2]
+        option = line.words[place].partition("=")[0] if "=" in line.words[place] else ""
+        if not {option, line.words[place - 1]} & OUTPUTS or not name.startswith("IN/"):
+            continue
+        if name not in [word for other, word in enumerate(line.words) if other != place]:
+            line.words[place] = line.words[place].replace(name, "new.csv")
 
 
 def _pick(rng: np.random.Generator, choices: Any) -> str:
@@ -403,7 +416,7 @@ def _draw_value(rng: np.random.Generator, name: str, line: Line, names: list[str
     if name in ("--checkpoint", "--storage", "--results"):
         kept = {"--checkpoint": "checkpoint", "--storage": "trials.log", "--results": "results"}
         return _draw_output(rng, line) if rng.random() < 0.5 else kept[name]
-    if name in ("-o", "--out", "--output", "--html"):
+    if name in OUTPUTS:
         return _draw_output(rng, line)
     return _pick(rng, WORDS)
 
