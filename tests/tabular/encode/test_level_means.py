@@ -171,3 +171,17 @@ def test_files_streams_and_workers_have_the_same_means(tmp_path):
         np.reshape(means.sums, shape).sum(1), np.reshape(of_memory.sums, shape).sum(1), rtol=1e-5
     )
     assert np.corrcoef(streamed.predict(new), model.predict(new))[0, 1] > 0.9
+
+
+def test_an_onnx_file_has_the_same_means(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    frame, y = many_levels(1500)
+    model = NRSClassifier(**QUICK | {"epochs": 2}).fit(frame, y > 0)
+    model.to_onnx(tmp_path / "m.onnx")
+    new, _ = many_levels(200, seed=2)
+    new.loc[0, "store"] = "never seen"
+    cells = {"store": new["store"].fillna("").to_numpy(dtype=object), "x": new["x"].to_numpy()}
+    session = runtime.InferenceSession(tmp_path / "m.onnx")
+    _, found = session.run(None, {name: values[:, None] for name, values in cells.items()})
+    np.testing.assert_allclose(found, model.predict_proba(new), atol=1e-5)
+    assert model.feature_importances_[0] > 0.6
