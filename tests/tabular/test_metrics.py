@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from nrs.tabular.metrics import class_log_loss, mean_roc_auc
+from nrs.tabular.metrics import class_log_loss, mean_area
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget
 
 TARGETS = [
@@ -16,6 +16,10 @@ TARGETS = [
     (MultilabelTarget(2), torch.stack([torch.arange(12) % 2, torch.arange(12) % 3 % 2], 1).float()),
     (RegressionTarget(np.array([5.0]), np.array([2.0]), single=True), torch.arange(12.0)[:, None]),
 ]
+
+
+def mean_roc_auc(applies, predicted):
+    return mean_area(applies, predicted, sk.roc_auc_score, "roc_auc")
 
 
 def _right(target, y):
@@ -28,7 +32,7 @@ def _right(target, y):
 def test_metrics_of_several_labels():
     target = MultilabelTarget(2)
     outputs, y = torch.tensor([[5.0, -5.0], [-5.0, 5.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    for metric in ("accuracy", "roc_auc", "f1"):
+    for metric in ("accuracy", "roc_auc", "average_precision", "f1"):
         assert target.evaluate(metric, outputs, y)["score"] == 1.0
     assert target.evaluate("log_loss", outputs, y)["val_log_loss"] == pytest.approx(
         np.log1p(np.exp(-5)), rel=1e-4
@@ -38,7 +42,20 @@ def test_metrics_of_several_labels():
 def test_roc_auc_of_three_classes():
     target = ClassTarget(np.arange(3))
     outputs = torch.eye(3).repeat(3, 1) * 4
-    assert target.evaluate("roc_auc", outputs, torch.arange(9) % 3)["score"] == 1.0
+    for metric in ("roc_auc", "average_precision"):
+        assert target.evaluate(metric, outputs, torch.arange(9) % 3)["score"] == 1.0
+
+
+def test_average_precision_is_that_of_the_second_class():
+    rng = np.random.default_rng(0)
+    outputs, y = (
+        torch.from_numpy(rng.normal(size=(50, 2))),
+        torch.from_numpy(np.arange(50) % 5 // 4),
+    )
+    found = ClassTarget(np.arange(2)).evaluate("average_precision", outputs, y)["score"]
+    assert found == pytest.approx(
+        sk.average_precision_score(y.numpy(), (outputs[:, 1] - outputs[:, 0]).numpy())
+    )
 
 
 @pytest.mark.parametrize(("target", "y"), TARGETS, ids=lambda one: getattr(one, "kind", ""))

@@ -137,7 +137,7 @@ def score_outputs(
         classes = getattr(model, "classes_", None)
         if classes is None:
             return Scored(source, rows, truth, outputs)
-        return Scored(source, rows, truth, classes[outputs.argmax(1)], outputs, classes)
+        return Scored(source, rows, truth, model.target_.choose(outputs), outputs, classes)
     parts = {}
     for place, name in enumerate(targets.names):
         found, true = outputs[:, place], targets.decode(place, truth[:, place])

@@ -15,6 +15,7 @@ from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.header import CLASSES
 from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
 from nrs.tabular.targets import labels_as_array
+from nrs.tabular.threshold import Threshold, is_learned
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -56,6 +57,10 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
             All labels that will ever come; at the first call only, where `y` may lack some. Not
             needed where a row has several labels, whose columns show them all.
         """
+        if is_learned(getattr(self, "threshold", None)):
+            raise ValueError(
+                "threshold is learned on out-of-bag rows by fit; pass a number to use partial_fit"
+            )
         known = None if classes is None else _all_classes(classes)
         return self._partial_fit(X, y, sample_weight, known)
 
@@ -163,12 +168,17 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         Epochs without improvement after which training stops.
     metric : str or callable, optional
         What is measured on the held-out rows: "default", "accuracy", "balanced_accuracy", "f1",
-        "log_loss", "roc_auc", or a function ``metric(y_true, y_predicted)``, higher being better.
-        "balanced_accuracy" is not for several labels per row.
+        "log_loss", "roc_auc", "average_precision", or a function ``metric(y_true, y_predicted)``,
+        higher being better. "balanced_accuracy" is not for several labels per row.
     time_limit : float, optional
         Seconds that a fit may take; it ends with the best weights found by then.
     class_weight : dict, "balanced" or None
         How much a row counts by its label; "balanced" lets all classes count the same.
+    threshold : float, {"balanced", "f1"} or callable, optional
+        The probability from which on the second of two classes is predicted. "balanced" and "f1"
+        choose it on out-of-bag rows, for the best balanced accuracy, or F1 of the second class; a
+        function ``threshold(y_true, y_predicted)`` is maximised. None predicts the more probable
+        class. Probabilities stay as they are.
     categorical_features : list of names, list of indices or boolean mask, optional
         Columns to take as categories beside those whose dtype says so.
     random_state : int, RandomState or None
@@ -206,6 +216,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         Accuracy on out-of-bag rows; of a forest.
     oob_decision_function_ : ndarray (n_rows, n_classes)
         Out-of-bag probabilities; of a forest. Not saved: a loaded model has `oob_score_` only.
+    threshold_ : float
+        The threshold that was given or learned, 0.5 without one; of two classes.
     oob_rows_ : ndarray of int64
         Which rows of a :class:`nrs.Table` these are: file · 2⁴⁰ + row.
     data_wait_ : float
@@ -224,6 +236,14 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
     >>> model.score(X, y) > 0.9
     True
     """
+
+    threshold: Threshold = None
+
+    @property
+    def threshold_(self) -> float:
+        """The probability from which on the second of two classes is predicted."""
+        check_is_fitted(self)
+        return 0.5 if self.target_.threshold is None else self.target_.threshold
 
     def predict_entropy(self, X: TableLike) -> np.ndarray:
         """Uncertainty of the forest about each row: the entropy of its probabilities, (n_rows,).

@@ -256,7 +256,9 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     def make_target(self, source: MemorySource | TableSource) -> Target:
         """What is predicted, learned from the labels."""
-        return source.classification() if self._is_classifier else source.regression()
+        if self._is_classifier:
+            return source.classification(getattr(self, "threshold", None))
+        return source.regression()
 
     def _chosen(self) -> Json:
         """The user's settings, by the names of the recipe; None means the preset's."""
@@ -272,7 +274,14 @@ class TableEstimator(TrainParameters, BaseEstimator):
                     f"preset must be 'default' or 'paper' for {type(self).__name__}; got {preset!r}"
                 )
             preset = "single" if preset == "default" else preset
-        return resolve(preset, self._chosen(), rows, features)
+        recipe = resolve(preset, self._chosen(), rows, features)
+        threshold = getattr(self, "threshold", None)
+        if not recipe.members and (isinstance(threshold, str) or callable(threshold)):
+            raise ValueError(
+                "threshold is learned on out-of-bag rows, and a single network has none. Use a "
+                "forest, such as preset='default', or pass a number."
+            )
+        return recipe
 
     def model_type(self, recipe: Recipe) -> type[SingleModel]:
         """The kind of model that the settings ask for."""

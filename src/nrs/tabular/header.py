@@ -266,7 +266,9 @@ def _class_labels(value: object, place: str) -> Json:
 
 
 _OF_CLASSES = {
-    "classes": record({"kind": text(), "classes": _class_labels}),
+    "classes": record(
+        {"kind": text(), "classes": _class_labels, "threshold": number(0, 1)}, absent=["threshold"]
+    ),
     "multilabel": record({"kind": text(), "n_labels": integer(1, 1 << 20)}),
 }
 _NUMBERS = {"mean": list_of(hex_number(), 1), "std": list_of(hex_number(0), 1), "single": flag}

@@ -46,23 +46,27 @@ def label_log_loss(target: Target, y: Tensor, outputs: Tensor) -> float:
     return float(-(truth * np.log(p) + (1 - truth) * np.log(1 - p)).mean())
 
 
-def class_roc_auc(target: Target, y: Tensor, outputs: Tensor) -> float:
-    """Area under the ROC curve of the second class, or the mean over several classes."""
-    applies, chances = (
-        y.cpu().numpy()[:, None] == np.arange(target.n_outputs),
-        target.answer(outputs),
-    )
-    second = slice(1 if target.n_outputs == 2 else 0, None)
-    return mean_roc_auc(applies[:, second], chances[:, second])
+def of_curves(area: Callable[[np.ndarray, np.ndarray], float], name: str) -> Measure:
+    """Area under a curve of the second class, or the mean over several classes or labels."""
+
+    def measure(target: Target, y: Tensor, outputs: Tensor) -> float:
+        truth, chances = y.cpu().numpy(), target.answer(outputs)
+        if truth.ndim == 2:
+            return mean_area(truth > 0.5, chances, area, name)
+        second = slice(1 if target.n_outputs == 2 else 0, None)
+        applies = truth[:, None] == np.arange(target.n_outputs)
+        return mean_area(applies[:, second], chances[:, second], area, name)
+
+    return measure
 
 
-def label_roc_auc(target: Target, y: Tensor, outputs: Tensor) -> float:
-    """Mean over labels of the area under each one's ROC curve."""
-    return mean_roc_auc(y.cpu().numpy() > 0.5, target.answer(outputs))
-
-
-def mean_roc_auc(applies: np.ndarray, predicted: np.ndarray) -> float:
-    """Mean area under the ROC curve, over the labels that have one.
+def mean_area(
+    applies: np.ndarray,
+    predicted: np.ndarray,
+    area: Callable[[np.ndarray, np.ndarray], float],
+    name: str,
+) -> float:
+    """Mean area under a curve, over the labels that have one.
 
     A curve needs rows with and rows without the label: a rare class may be in none of the held-out
     rows. Without any curve all epochs would be alike, and the first be taken for the best.
@@ -70,31 +74,35 @@ def mean_roc_auc(applies: np.ndarray, predicted: np.ndarray) -> float:
     **Shape** both ``(n, labels)``.
     """
     areas = [
-        sk.roc_auc_score(label, chances)
+        area(label, chances)
         for label, chances in zip(applies.T, predicted.T, strict=True)
         if label.any() and not label.all()
     ]
     if not areas:
         raise ValueError(
-            "metric='roc_auc' needs rows of at least two classes to score; all held-out rows have "
+            f"metric={name!r} needs rows of at least two classes to score; all held-out rows have "
             "one. Use another metric, or give an eval_set with several classes."
         )
     return float(np.mean(areas))
 
 
+ROC_AUC = Metric(of_curves(sk.roc_auc_score, "roc_auc"))
+AVERAGE_PRECISION = Metric(of_curves(sk.average_precision_score, "average_precision"))
 CLASS_METRICS: dict[str, Metric] = {
     "accuracy": Metric(of_labels(sk.accuracy_score)),
     "balanced_accuracy": Metric(of_labels(sk.balanced_accuracy_score)),
     "f1": Metric(of_labels(macro_f1)),
     "log_loss": Metric(class_log_loss, -1),
-    "roc_auc": Metric(class_roc_auc),
+    "roc_auc": ROC_AUC,
+    "average_precision": AVERAGE_PRECISION,
 }
 # There is no one recall of a class where a row has several labels.
 LABEL_METRICS: dict[str, Metric] = {
     "accuracy": CLASS_METRICS["accuracy"],
     "f1": CLASS_METRICS["f1"],
     "log_loss": Metric(label_log_loss, -1),
-    "roc_auc": Metric(label_roc_auc),
+    "roc_auc": ROC_AUC,
+    "average_precision": AVERAGE_PRECISION,
 }
 NUMBER_METRICS: dict[str, Metric] = {
     "r2": Metric(of_labels(sk.r2_score)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from nrs.tabular.encode.number import LIMIT, MAX_FLOAT, moments
 from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS, NUMBER_METRICS, Metric, of_labels
+from nrs.tabular.threshold import Threshold, find_threshold, is_learned
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -366,9 +367,22 @@ class ClassTarget(Target):
         joint = self.combine(outputs, weights)
         return joint - joint.mean(1, keepdim=True)
 
-    def __init__(self, classes: np.ndarray) -> None:
+    def __init__(self, classes: np.ndarray, threshold: Threshold = None) -> None:
         self.classes = classes
         self.n_outputs = len(classes)
+        # Learned by `finish`, or given.
+        self.rule: Threshold = None
+        self.threshold: float | None = None
+        if threshold is None:
+            return
+        if is_learned(threshold):
+            self.rule = threshold
+        else:
+            self.threshold = float(threshold)  # type: ignore[arg-type]
+        if len(classes) != 2:
+            raise ValueError(
+                f"threshold is for two classes; y has {len(classes)}. Leave threshold out."
+            )
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Positions of the labels among the classes.
@@ -412,7 +426,28 @@ class ClassTarget(Target):
         return softmax(outputs.double().cpu().numpy(), axis=1)
 
     def labels(self, outputs: Tensor) -> np.ndarray:
+        if self.threshold is not None:
+            return self.choose(self.answer(outputs))
         return self.classes[outputs.argmax(1).cpu().numpy()]
+
+    def choose(self, chances: np.ndarray) -> np.ndarray:
+        """Labels from probabilities."""
+        if self.threshold is not None:
+            return self.classes[(chances[:, 1] >= self.threshold).astype(int)]
+        return self.classes[chances.argmax(1)]
+
+    def finish(
+        self, views: Tensor, y: Tensor, weights: Tensor | None, counted: Tensor | None = None
+    ) -> OutOfBag:
+        scored = super().finish(views, y, weights, counted)
+        if self.rule is not None:
+            counts = None if counted is None else counted.numpy()
+            chances = scored.answers[:, 1]
+            self.threshold = find_threshold(self.rule, self.classes, y.numpy() > 0, chances, counts)
+        if self.threshold is None:
+            return scored
+        right = torch.from_numpy(self.choose(scored.answers) == self.truth(y))
+        return replace(scored, score=_mean(right, counted))
 
     def truth(self, y: Tensor) -> np.ndarray:
         return self.classes[y.cpu().numpy()]
@@ -456,18 +491,24 @@ class ClassTarget(Target):
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
         classes = _onnx_labels(self.classes)
-        best = graph.op("ArgMax", outputs, axis=1, keepdims=0)
-        label = graph.op("Gather", graph.constant(classes), best, axis=0)
         shares = graph.op("Softmax", outputs, axis=1)
+        if self.threshold is None:
+            best = graph.op("ArgMax", outputs, axis=1, keepdims=0)
+        else:
+            second = graph.reshape(graph.columns(shares, [1]), -1)
+            level = graph.constant(np.float32(self.threshold))
+            best = graph.cast(graph.op("GreaterOrEqual", second, level), np.int64)
+        label = graph.op("Gather", graph.constant(classes), best, axis=0)
         shape = (self.n_outputs,)
         return [("label", label, classes.dtype, ()), ("probabilities", shares, np.float32, shape)]
 
     def state(self) -> Json:
-        return {"kind": self.kind, "classes": _array_state(self.classes)}
+        state = {"kind": self.kind, "classes": _array_state(self.classes)}
+        return state if self.threshold is None else {**state, "threshold": self.threshold}
 
     @classmethod
     def from_state(cls, state: Json) -> ClassTarget:
-        return cls(_array_from_state(state["classes"]))
+        return cls(_array_from_state(state["classes"]), state.get("threshold"))
 
 
 class MultilabelTarget(Target):

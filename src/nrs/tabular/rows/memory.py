@@ -17,6 +17,7 @@ from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.forest.folds import NO_FOLDS, Folds, read_groups
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget, Target
+from nrs.tabular.threshold import Threshold
 from nrs.training.processes import ALONE, Processes
 
 if TYPE_CHECKING:
@@ -314,13 +315,14 @@ class MemorySource:
         sums.add(self.table, target.encode(self.labels), self.weights, folds.drawn)
         return encoder.with_means(sums.means())
 
-    def classification(self) -> ClassTarget | MultilabelTarget:
+    def classification(self, threshold: Threshold = None) -> ClassTarget | MultilabelTarget:
         """The target of all labels: a class that only held-out rows have still is a class."""
         if self.labels.ndim == 2:
+            if threshold is not None:
+                raise ValueError("threshold is for two classes; y has several labels per row")
             return MultilabelTarget(self.labels.shape[1])
-        return ClassTarget(
-            np.unique(self.labels if self.known_classes is None else self.known_classes)
-        )
+        known = self.labels if self.known_classes is None else self.known_classes
+        return ClassTarget(np.unique(known), threshold)
 
     def regression(self) -> RegressionTarget:
         """The scale of the target in training rows that have a weight."""

@@ -31,6 +31,7 @@ from nrs.tabular.targets import (
     labels_as_array,
     weights_of_labels,
 )
+from nrs.tabular.threshold import Threshold
 from nrs.training.processes import Processes, present
 
 if TYPE_CHECKING:
@@ -421,7 +422,7 @@ class TableSource:
             sums.restore(torch.stack(list(parts)).sum(0).cpu().numpy())
         return encoder.with_means(sums.means())
 
-    def classification(self) -> ClassTarget:
+    def classification(self, threshold: Threshold = None) -> ClassTarget:
         """The classes that the target's column holds."""
         labels = self.labels
         if labels.counts is None or not labels.whole:
@@ -430,7 +431,7 @@ class TableSource:
                 f"a classifier needs a target of few values; {self.target!r} holds {found}. Use "
                 "NRSRegressor."
             )
-        return ClassTarget(np.array(sorted(labels.counts)))
+        return ClassTarget(np.array(sorted(labels.counts)), threshold)
 
     def regression(self) -> RegressionTarget:
         """Mean and deviation of the target's column."""
