@@ -311,6 +311,9 @@ def _check_whole(path: Path) -> None:
         return
     try:
         name = path.name.lower()
+        # A page is one whatever its name.
+        if path.read_bytes()[:9].lower() == b"<!doctype":
+            name = "page.html"
         if name.endswith(".safetensors") and not name.startswith("checkpoint"):
             read_model(path)
         elif name.endswith(".html"):

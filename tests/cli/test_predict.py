@@ -147,3 +147,20 @@ def test_cells_that_a_spreadsheet_would_run_are_quoted_on_request(fitted, tmp_pa
         result = _predict(*given, "--safe-csv", *wrong)
         assert result.exit_code == 2
         assert "--safe-csv needs CSV output" in result.output
+
+
+@pytest.mark.parametrize("output", ["nowhere/out.csv", "nowhere/out.parquet"])
+def test_an_output_that_cannot_be_written_is_refused_before_predictions(
+    monkeypatch, tmp_path, output
+):
+    def predict_file(model, source):
+        raise AssertionError("predicted, and drew pictures, before the output was opened")
+
+    monkeypatch.setattr("nrs.points.predict.predict_file", predict_file)
+    write_model(tmp_path / "cloud.safetensors", {}, {}, kind="points")
+    (tmp_path / "cloud.xyz").write_text("0 0 0\n")
+    result = _predict(
+        tmp_path / "cloud.safetensors", tmp_path / "cloud.xyz", "-o", tmp_path / output
+    )
+    assert result.exit_code == 2, result.output
+    assert "Directory not found" in result.output

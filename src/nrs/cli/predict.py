@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,8 +93,8 @@ def predict(
         )
     if output is not None:
         _check_listed_output(output)
-    rows = importlib.import_module(PREDICTORS[kind]).predict_file(model, Path(source))
-    _write_listed(rows, output, as_json, safe_csv)
+    predict_file = importlib.import_module(PREDICTORS[kind]).predict_file
+    _write_listed(lambda: predict_file(model, Path(source)), output, as_json, safe_csv)
 
 
 def check_files(*paths: str | Path) -> None:
@@ -165,9 +166,14 @@ def _check_listed_output(output: Path) -> None:
 
 
 def _write_listed(
-    rows: list[dict[str, Any]], output: Path | None, as_json: bool, safe_csv: bool
+    predicted: Callable[[], list[dict[str, Any]]],
+    output: Path | None,
+    as_json: bool,
+    safe_csv: bool,
 ) -> None:
+    """Write predictions; the output is opened before they are made, and pictures with them."""
     if output is None:
+        rows = predicted()
         if as_json:
             echo_json(rows)
         elif "top" in rows[0] and not safe_csv:
@@ -178,27 +184,31 @@ def _write_listed(
     if output.suffix.lower() in PLAIN:
         from nrs._util.atomic import atomic_write
 
-        text = _json(rows) if output.suffix.lower() == ".json" else _csv(rows, safe_csv)
         with atomic_write(output) as file:
+            rows = predicted()
+            text = _json(rows) if output.suffix.lower() == ".json" else _csv(rows, safe_csv)
             file.write(text.encode())
     else:
-        _write_table(rows, output, safe_csv)
+        rows = _write_table(predicted, output, safe_csv)
     if as_json:
         echo_json({"rows": len(rows), "wrote": str(output)})
     else:
         echo(f"{len(rows)} predictions in {output}")
 
 
-def _write_table(rows: list[dict[str, Any]], output: Path, safe_csv: bool) -> None:
+def _write_table(
+    predicted: Callable[[], list[dict[str, Any]]], output: Path, safe_csv: bool
+) -> list[dict[str, Any]]:
     import pyarrow
 
     from nrs.datasets.table_output import output_format, write_table_file
 
     # A JSON file has its classes in a list, compressed or not; tables are flat.
     nested = output_format(output) == ".json"
-    table = pyarrow.Table.from_pylist(rows if nested else [_flat(row) for row in rows])
     with write_table_file(output, safe_csv=safe_csv) as writer:
-        writer.write(table)
+        rows = predicted()
+        writer.write(pyarrow.Table.from_pylist(rows if nested else [_flat(row) for row in rows]))
+    return rows
 
 
 def _json(rows: list[dict[str, Any]]) -> str:
