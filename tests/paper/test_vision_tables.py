@@ -3,7 +3,8 @@
 import pytest
 
 from nrs.paper import NotHereError, find_table, tables
-from nrs.paper.counts import COUNTS, EXACT
+from nrs.paper.collect import EXACT
+from nrs.paper.counts import COUNTS
 from nrs.paper.table import Cell, Subject
 from nrs.paper.vision_models import models
 from nrs.paper.vision_tables import recipe_of
