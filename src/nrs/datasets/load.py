@@ -25,8 +25,8 @@ from nrs.datasets.locate import (
     LocalFile,
     find_archive,
     find_folder,
+    find_form,
     find_npz,
-    find_sources,
     inner_folder,
     not_found,
     stems,
@@ -180,9 +180,9 @@ def _read_raw(
     entry: Entry, fold: int, *, download: bool, complaint: DatasetFileError | None
 ) -> tuple[dict[str, Array], Path | None]:
     """Read the source's own files, fetched if need be; keep them as ``.npz`` in the cache."""
-    files = find_sources(entry, fold)
-    if files is not None:
-        return _parse(entry, files, fold)
+    found = find_form(entry, fold)
+    if found is not None:
+        return _parse(*found, fold)
     if complaint is not None:
         raise complaint
     fetched = cache_folder() / "sources" / entry.file

@@ -52,6 +52,18 @@ def _cifar_100(part: Part, member: str) -> Source:
     )
 
 
+def _cifar_100_python(part: Part) -> Source:
+    return Source(
+        file="cifar-100-python.tar.gz",
+        part=part,
+        format="cifar-pickle",
+        members=(f"cifar-100-python/{part}",),
+        options={"labels": "fine_labels"},
+        checksum="md5:eb9058c3a382ffc7106e4002c42a8d85",
+        limit=400_000_000,
+    )
+
+
 IMAGES: tuple[Entry, ...] = (
     Entry(
         name="CIFAR-100",
@@ -64,6 +76,7 @@ IMAGES: tuple[Entry, ...] = (
         page=_CIFAR_PAGE,
         licence="no licence stated; cite Krizhevsky 2009",
         sources=(_cifar_100("train", "train.bin"), _cifar_100("test", "test.bin")),
+        other_forms=((_cifar_100_python("train"), _cifar_100_python("test")),),
         preprocess="pixels",
         notes="Fine labels. A row is 3 × 32 × 32: red, green, blue.",
         aliases=("cifar100",),
