@@ -126,6 +126,19 @@ def find_archive(entry: Entry) -> Path | None:
     return None
 
 
+def find_archives(entry: Entry) -> list[tuple[Path, Source]] | None:
+    """Find all files of an entry that is published as several, in one folder; None if not."""
+    for sources in (entry.sources, *entry.other_forms):
+        for folder in search_folders():
+            for place in (folder / entry.file, folder):
+                found = [(place / source.file, source) for source in sources]
+                if found and all(path.is_file() for path, _ in found):
+                    for path, source in found:
+                        _check_local(path, source)
+                    return found
+    return None
+
+
 def _check_local(path: Path, source: Source) -> None:
     try:
         check_file(path, str(path), size=source.size, checksum=source.checksum)
@@ -160,8 +173,9 @@ def not_found(entry: Entry, reason: str, fold: int = 1) -> DatasetNotFoundError:
     ]
     if entry.layout == "files":
         lines.append(f"  {folder / entry.file}{_SEP}  the folder of its files, unpacked")
-        for source in entry.sources:
-            lines.append(f"  or {folder / source.file}  its archive{_from(source)}")
+        for number, source in enumerate(entry.sources):
+            start = "or" if number == 0 else "and"
+            lines.append(f"  {start} {folder / source.file}  its archive{_from(source)}")
     else:
         arrays = ", ".join(f"{n} {_shape(entry, n)}".strip() for n in array_names(entry))
         lines.append(f"  {folder / stems(entry, fold)[0]}.npz  with the arrays {arrays}")

@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import pickletools
 from typing import Any
 
 import numpy as np
 
 from nrs.datasets.archives import open_stream
+from nrs.datasets.errors import DatasetFileError
 from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
 
 _PIXELS = 3 * 32 * 32
@@ -62,8 +64,43 @@ _ALLOWED = {
 }
 
 
-# The one written in C makes room for as many objects as a few bytes of a file ask for.
-class _Reader(pickle._Unpickler):  # type: ignore[name-defined, misc]
+# What Python 2 writes for dictionaries, lists, texts, numbers and arrays.
+_OPCODES = frozenset(
+    [
+        "PROTO",
+        "STOP",
+        "MARK",
+        "EMPTY_DICT",
+        "EMPTY_LIST",
+        "EMPTY_TUPLE",
+        "TUPLE",
+        "TUPLE1",
+        "TUPLE2",
+        "TUPLE3",
+        "SETITEM",
+        "SETITEMS",
+        "APPEND",
+        "APPENDS",
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "NONE",
+        "NEWTRUE",
+        "NEWFALSE",
+        "SHORT_BINSTRING",
+        "BINSTRING",
+        "GLOBAL",
+        "REDUCE",
+        "BUILD",
+        "BINPUT",
+        "LONG_BINPUT",
+        "BINGET",
+        "LONG_BINGET",
+    ]
+)
+
+
+class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         try:
             return _ALLOWED[module, name]
@@ -93,12 +130,8 @@ def read_cifar_pickle(
     DatasetFileError
         If it is not such a pickle, or names anything but NumPy's array.
     """
-    with open_stream(path, max_bytes=max_bytes) as file:
-        content = io.BytesIO(file.read())
+    found = _dictionary(path, max_bytes)
     try:
-        found = _Reader(content, encoding="bytes").load()
-        if not isinstance(found, dict):
-            raise ValueError("it holds no dictionary")
         data, numbers = found.get(b"data"), found.get(labels.encode())
         if not isinstance(data, _Array) or not isinstance(numbers, list):
             raise ValueError(f"it lacks 'data' or {labels!r}")
@@ -106,7 +139,47 @@ def read_cifar_pickle(
         y = np.array([int(number) for number in numbers], np.int64)
         if len(X) != len(y):
             raise ValueError(f"it has {len(X)} images and {len(y)} labels")
-    except Exception as error:  # a damaged pickle fails in many ways
-        reason = f"{error or type(error).__name__}. The binary version is read as well"
-        raise unreadable(path, "CIFAR python-version", reason) from None
+    except (TypeError, ValueError) as error:
+        raise _other(path, error) from None
     return Rows(X, y)
+
+
+def read_cifar_names(path: str | os.PathLike[str], key: str) -> list[str]:
+    """Read the class names of ``batches.meta`` ("label_names") or ``meta`` ("fine_label_names").
+
+    Raises
+    ------
+    DatasetFileError
+        If it is not such a pickle.
+    """
+    names = _dictionary(path, MAX_BYTES).get(key.encode())
+    if not isinstance(names, list) or not all(isinstance(name, bytes) for name in names):
+        raise _other(path, ValueError(f"it lacks {key!r}"))
+    return [name.decode("utf-8", "replace") for name in names]
+
+
+def _dictionary(path: str | os.PathLike[str], max_bytes: int) -> dict[Any, Any]:
+    with open_stream(path, max_bytes=max_bytes) as file:
+        content = io.BytesIO(file.read())
+    try:
+        _check_opcodes(content.getvalue())
+        found = _Reader(content, encoding="bytes").load()
+    except Exception as error:  # a damaged pickle fails in many ways
+        raise _other(path, error) from None
+    if not isinstance(found, dict):
+        raise _other(path, ValueError("it holds no dictionary"))
+    return found
+
+
+def _check_opcodes(content: bytes) -> None:
+    """Refuse what CIFAR's files do not do, and room for more objects than the file has bytes."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name not in _OPCODES:
+            raise ValueError(f"it has the operation {opcode.name}, which no file of CIFAR has")
+        if opcode.name == "LONG_BINPUT" and int(argument or 0) > len(content):
+            raise ValueError("it asks for more memory than its objects need")
+
+
+def _other(path: str | os.PathLike[str], error: Exception) -> DatasetFileError:
+    reason = f"{error or type(error).__name__}. The binary version is read as well"
+    return unreadable(path, "CIFAR python-version", reason)
