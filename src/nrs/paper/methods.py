@@ -12,6 +12,7 @@ from nrs._util.seeds import seeded
 from nrs.baselines import available, grid, make
 from nrs.core import NRS, FullyConnectedExpansion
 from nrs.paper.table import NotHereError
+from nrs.paper.trial import device
 from nrs.tabular import NRSClassifier, NRSRegressor, TableNetwork
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.model import SingleModel
@@ -109,7 +110,11 @@ def estimator(method: str, task: Task, seed: int, size: Size, settings: dict[str
     >>> estimator("NRS", "classification", 0, "accuracy", {"n_mul": 100}).preset
     'paper'
     """
-    ours: dict[str, Any] = {"preset": "paper", "random_state": seed, "verbose": 0, "n_jobs": 1}
+    # The table of speeds has the seconds of one core.
+    where = "cpu" if size == "speed" else device()
+    ours: dict[str, Any] = {
+        "preset": "paper", "random_state": seed, "verbose": 0, "n_jobs": 1, "device": where,
+    }  # fmt: skip
     settings = {**settings}
     method = method.removesuffix(SEARCHED)
     if method in _EXPANSIONS:
@@ -123,6 +128,8 @@ def estimator(method: str, task: Task, seed: int, size: Size, settings: dict[str
     possible, reason = available(name)
     if not possible:
         raise NotHereError(f"{method} cannot run here: {reason}")
+    if method in NETWORKS or name in ("NDF", "ANT"):
+        own = {"device": where, **own}
     return make(name, task=task, seed=seed, setting=size, **{**own, **settings})
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from nrs.datasets import DatasetNotFoundError, cache_folder, data_folders
 from nrs.paper.table import Cell, Measured, NotHereError, Printed, Subject, Table
-from nrs.paper.trial import Clock
+from nrs.paper.trial import Clock, device
 from nrs.training.history import History
 
 TINY_CLASSES = 3
@@ -29,7 +29,9 @@ def measure_recipe(cell: Cell, recipe: str, changes: Iterable[str]) -> Measured:
     from nrs.vision.train import run
 
     folder = cache_folder() / "runs" / cell.path.removesuffix(".json")
-    overrides = [*changes, f"run.seed={cell.seed}", "run.tensorboard=false"]
+    overrides = [
+        *changes, f"run.seed={cell.seed}", f"run.device={device()}", "run.tensorboard=false"
+    ]  # fmt: skip
     times: dict[str, float] = {}
     try:
         with Clock("fit", times):

@@ -17,8 +17,10 @@ _LEVELS = {"centres": (16, 4), "k": (4, 4)}
 _ARGUMENTS = {"pointnet": {}, "dgcnn": {"k": 4}}
 
 
-def made_up_clouds(name: str = NAME, n: int = 16, points: int = 48) -> Dataset:
-    """Balls and sticks.
+def made_up_clouds(
+    name: str = NAME, normals: bool = False, n: int = 16, points: int = 48
+) -> Dataset:
+    """Balls and sticks; their normals are made up too.
 
     Examples
     --------
@@ -29,6 +31,9 @@ def made_up_clouds(name: str = NAME, n: int = 16, points: int = 48) -> Dataset:
     labels = np.arange(2 * n) % 2
     stretch = np.where(labels[:, None, None] == 1, [1.0, 0.1, 0.1], [1.0, 1.0, 1.0])
     clouds = (generator.normal(size=(2 * n, points, 3)) * stretch).astype(np.float32)
+    if normals:
+        directions = clouds / np.linalg.norm(clouds, axis=2, keepdims=True)
+        clouds = np.concatenate([clouds, directions], axis=2)
     return Dataset(
         name, clouds[:n], labels[:n], X_test=clouds[n:], y_test=labels[n:], n_classes=2,
         kind="points",
@@ -41,6 +46,7 @@ def _recipe(encoder: str) -> CloudRecipe:
         batch_size=8,
         points=32,
         augmentation=Augmentation(drop=0.5, scale=(0.8, 1.25), shift=0.1),
+        normals=encoder in ("pointnet2", "pointconv"),
         arguments=_ARGUMENTS.get(encoder, _LEVELS),
     )
 

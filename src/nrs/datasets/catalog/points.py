@@ -85,6 +85,18 @@ POINTS: tuple[Entry, ...] = (
         variant_of="ModelNet40",
     ),
     _meshes(
+        "ModelNet40-normals", "Clouds of 10,000 points with normals on 40 kinds of CAD models",
+        "modelnet40_normal_resampled", {"train": 9843, "test": 2468}, 40,
+        "A text a cloud, x,y,z,nx,ny,nz a line, and lists of names: what the paper trains "
+        "PointNet++ on. Its server has often been out of reach since late 2024: a copy by hand "
+        "will do.",
+        Source(
+            url="https://shapenet.cs.stanford.edu/media/modelnet40_normal_resampled.zip",
+            file="modelnet40_normal_resampled.zip", part="all", format="files", limit=16 * _GIB,
+        ),
+        variant_of="ModelNet40",
+    ),
+    _meshes(
         "ModelNet10", "CAD models of 10 kinds (.off)", "ModelNet10",
         {"train": 3991, "test": 908}, 10,
         "A folder a kind, with train/ and test/ below. ModelNet10-points has clouds.",
