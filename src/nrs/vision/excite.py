@@ -240,8 +240,9 @@ def add_excite(model: nn.Module, block: Callable[[int], nn.Module]) -> nn.Module
 
     Examples
     --------
-    >>> from torchvision.models import resnet18
-    >>> add_excite(resnet18(), SEBlock)(torch.randn(2, 3, 64, 64)).shape
+    >>> from nrs.vision._torchvision import torchvision
+    >>> network = torchvision().models.resnet18()
+    >>> add_excite(network, SEBlock)(torch.randn(2, 3, 64, 64)).shape
     torch.Size([2, 1000])
     """
     branches = [
