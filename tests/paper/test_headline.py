@@ -36,13 +36,14 @@ def test_counts_nrs_cells_once_and_pairs_on_the_papers_sets(tmp_path):
     _write(tmp_path, "sonar", "MLP", [88.0, 89.0, 88.5, 88.2, 88.1])
     _write(tmp_path, "SUSY-30k", "NRS", [79.0, 79.1, 79.2])
     _write(tmp_path, "SUSY-30k", "RF", [78.0, 78.1, 78.2])
-    # Not the paper's network, and a single trial: neither is counted.
+    # Not the paper's network, and a single trial: neither is counted among the pairs.
     _write(tmp_path, "letter", "NRS searched head", [99.0, 99.1, 99.2])
     _write(tmp_path, "satimage", "NRS", [91.0])
     found = headline(tmp_path)
     assert (found.level, found.above, found.below) == (("letter",), (), ("sonar",))
     assert (found.pairs, found.printed) == ((1, 1, 1), (3, 0, 0))
     assert found.by_peer["MLP"] == (0, 1, 1)
+    assert (found.searched, found.searched_rows) == ((1, 0, 0), ("letter",))
     assert (found.parts, found.part_rows) == ((1, 0, 0), ("SUSY-30k",))
     assert found.sets == ("satimage", "letter", "sonar", "SUSY")
     said = " ".join(sentences(found))

@@ -14,10 +14,12 @@ from typing import Any
 from nrs.datasets import info
 from nrs.paper.accuracy import ACCURACY, METHODS
 from nrs.paper.collect import against_paper, entries, statistics_of
+from nrs.paper.methods import SEARCHED
 from nrs.paper.statistics import win_tie_lose
 
 Counts = tuple[int, int, int]
 PEERS = METHODS[1:]
+_HEAD = f"NRS{SEARCHED}"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Headline:
     rows : data sets of the paper's table with such a pair.
     ranks, ranked : average ranks, and on how many data sets.
     parts, part_rows : pairs on parts of the paper's sets, and which those are.
+    searched, searched_rows : the searched head against the paper's two layers, and where the two
+        were measured.
     sets : data sets of the paper's table with a cell of NRS, parts and other readings included.
     """
 
@@ -48,6 +52,8 @@ class Headline:
     ranked: int = 0
     parts: Counts = (0, 0, 0)
     part_rows: tuple[str, ...] = ()
+    searched: Counts = (0, 0, 0)
+    searched_rows: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
 
 
@@ -69,6 +75,9 @@ def headline(results: str | os.PathLike[str] = "results") -> Headline:
         if outcome is not None:
             found[outcome].append(cell["row"])
     ranks = statistics.get("average_ranks", {})
+    # Marks are from the side of NRS; here the searched head is the first of the two.
+    heads = {m["row"]: m["outcome"] for m in statistics["marks"] if m["column"] == _HEAD}
+    losses, ties, wins = win_tie_lose(heads.values())
     return Headline(
         **{name: tuple(rows) for name, rows in found.items()},
         pairs=_count(measured, same),
@@ -82,6 +91,8 @@ def headline(results: str | os.PathLike[str] = "results") -> Headline:
         ranked=len(statistics.get("datasets", ())),
         parts=_count(measured, of_parts),
         part_rows=tuple(dict.fromkeys(row for row, _ in of_parts)),
+        searched=(wins, ties, losses),
+        searched_rows=tuple(heads),
         sets=_sets(cells),
     )
 
@@ -107,6 +118,13 @@ def sentences(found: Headline) -> list[str]:
         order = sorted(found.ranks, key=found.ranks.__getitem__)
         ranked = ", ".join(f"{method} {found.ranks[method]:.2f}" for method in order)
         said.append(f"Average ranks on the {found.ranked} sets that all six have: {ranked}.")
+    if found.searched_rows:
+        said.append(
+            "A searched head (no hidden layer, or a batch of 32), which the paper does not have, is "
+            f"{_slashed(found.searched)} against its two layers on the "
+            f"{len(found.searched_rows)} sets where the search chose one "
+            f"({', '.join(found.searched_rows)})."
+        )
     if found.part_rows:
         said.append(
             f"On parts of {len(found.part_rows)} more sets ({', '.join(found.part_rows)}) it is "

@@ -36,7 +36,10 @@ def write(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     pages = collect(results, names)
+    said = " ".join(sentences(headline(results)))
     for page in pages:
+        if page["name"] == "accuracy":
+            page["verdict"] = " ".join(part for part in (page["verdict"], said) if part)
         measured = page["statistics"]
         for kind, found in (("measured", measured), ("reported", measured.get("reported", {}))):
             if "average_ranks" not in found:
@@ -49,6 +52,5 @@ def write(
                 _log.warning("no critical-difference diagram: %s", error)
     # Every cell brings the allowed difference of its own trials.
     rule = Tolerance(points=0.0, deviations=0.0, rule=RULE)
-    lead = " ".join(sentences(headline(results)))
-    write_report(pages, folder, environment=environment(), tolerance=rule, lead=lead)
+    write_report(pages, folder, environment=environment(), tolerance=rule, lead=said)
     return sorted(path for path in folder.iterdir() if path.is_file())
