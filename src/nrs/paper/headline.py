@@ -120,8 +120,8 @@ def sentences(found: Headline) -> list[str]:
         said.append(f"Average ranks on the {found.ranked} sets that all six have: {ranked}.")
     if found.searched_rows:
         said.append(
-            "A searched head (no hidden layer, or a batch of 32), which the paper does not have, is "
-            f"{_slashed(found.searched)} against its two layers on the "
+            "A searched head (no hidden layer, or a batch of 32), which the paper does not have, "
+            f"is {_slashed(found.searched)} against its two layers on the "
             f"{len(found.searched_rows)} sets where the search chose one "
             f"({', '.join(found.searched_rows)})."
         )
