@@ -227,6 +227,7 @@ def _entry(
     good = [record for record in records if record["status"] == "ok"]
     values = [value for record in good for value in _values(record, printed.metric)]
     measured = sample(values) if values else None
+    notes = (printed.note, remark, _fewer(table, printed, len(values)), _trouble(records))
     return {
         "table": table.name,
         "row": printed.row,
@@ -238,8 +239,7 @@ def _entry(
         "measured_std": None if measured is None else measured.std,
         "n": len(values),
         "status": _status(records, values),
-        "note": "; ".join(note for note in (printed.note, remark, _trouble(records)) if note)
-        or None,
+        "note": "; ".join(note for note in notes if note) or None,
         "in_paper": not printed.extra,
         "comparable": printed.comparable,
     }
@@ -264,6 +264,13 @@ def _status(records: list[dict[str, Any]], values: list[float]) -> str:
         return "ok"
     statuses = {record["status"] for record in records}
     return next((one for one in ("failed", "timeout") if one in statuses), "not run")
+
+
+def _fewer(table: Table, printed: Printed, n: int) -> str:
+    """How many trials there are, where the table has more."""
+    if not 0 < n < len(table.seeds(printed.subject)):
+        return ""
+    return "1 trial" if n == 1 else f"{n} trials"
 
 
 def _trouble(records: list[dict[str, Any]]) -> str:
