@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nrs.paper import Results, entries, find_table, tables
-from nrs.paper.collect import collect
+from nrs.paper.collect import against_paper, collect
 from nrs.paper.table import Cell, Subject
 
 KEYS = {
@@ -107,3 +107,17 @@ def test_fewer_trials_than_the_table_has_are_said(tmp_path):
     _write(tmp_path, Subject("accuracy", "letter", "MLP"), [97.0])
     found = {e["column"]: e["note"] for e in entries("accuracy", tmp_path) if e["row"] == "letter"}
     assert (found["NRS"], found["RF"], found["MLP"]) == ("2 trials", None, "1 trial")
+
+
+def test_what_rounding_hides_is_no_difference(tmp_path):
+    # Printed: sonar, GBDT 85.71 ± 0.00.
+    for seed in range(5):
+        record = {"status": "ok", "error": None, "metrics": {"accuracy": 100 * 54 / 63}}
+        Results(tmp_path).write(Cell(Subject("accuracy", "sonar", "GBDT"), seed), record)
+    cells = entries("accuracy", tmp_path)
+    table = find_table("accuracy")
+    (cell,) = [c for c in cells if (c["row"], c["column"]) == ("sonar", "GBDT")]
+    assert against_paper(table, cell) == "level"
+    (page,) = collect(tmp_path, ["accuracy"])
+    (shown,) = [c for c in page["cells"] if (c["row"], c["column"]) == ("sonar", "GBDT")]
+    assert 0 < shown["tolerance"] < 0.01

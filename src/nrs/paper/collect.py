@@ -23,7 +23,7 @@ from nrs.paper.table import Cell, Printed, Table
 
 # Trials beyond the table's own number count too, up to so many.
 _MAX_TRIALS = 100
-# Half a unit of the last digit of a printed count: more is another number.
+# Half a unit of the last printed digit: more is another number.
 EXACT = 0.005 + 1e-9
 # The paper's trials, and its folds where it cross-validates.
 _PAPER_TRIALS, _PAPER_FOLDS = 5, 10
@@ -141,7 +141,9 @@ def _page_cell(table: Table, cell: dict[str, Any]) -> dict[str, Any]:
 def _allowed(table: Table, cell: dict[str, Any]) -> float | None:
     """The largest difference from the paper's value that the t-test lets pass."""
     pair = _here_and_there(table, cell)
-    return None if pair is None else critical_difference_of(*pair)
+    allowed = None if pair is None else critical_difference_of(*pair)
+    # Two forests without any spread differ by what rounding hides.
+    return None if allowed is None else max(allowed, EXACT)
 
 
 def _here_and_there(table: Table, cell: dict[str, Any]) -> tuple[Sample, Sample] | None:
@@ -161,7 +163,10 @@ def against_paper(table: Table, cell: dict[str, Any]) -> str | None:
     pair = _here_and_there(table, cell) if cell["comparable"] else None
     lower = cell["metric"] in table.lower_is_better
     outcome = None if pair is None else compare(*pair, lower_is_better=lower)
-    return None if outcome is None else _PLACES[outcome.outcome]
+    if pair is None or outcome is None:
+        return None
+    same = abs(pair[0].mean - pair[1].mean) <= EXACT
+    return "level" if same else _PLACES[outcome.outcome]
 
 
 _PLACES = {"win": "above", "tie": "level", "lose": "below"}
