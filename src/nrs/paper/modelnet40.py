@@ -68,7 +68,6 @@ PLAN = CloudPlan(recipes={PAPER_SET: PUBLISHED, SMALL_SET: SHORT})
 _SCORES = (("accuracy", "accuracy"), ("class accuracy", "class_accuracy"))
 _TIME = "one thread, batch of one cloud; the paper does not name its CPU"
 _NOTES = {
-    "params_m": "",
     "flops_m": (
         "the rule behind the paper's 3D figures is not known, and the one of its 2D figures does "
         "not give them; what NRS adds comes out to 0.01"
@@ -76,6 +75,11 @@ _NOTES = {
     "cpu_ms": _TIME,
     "gpu_ms": GPU_NOTE,
     "ratio": "of the printed milliseconds",
+}
+
+_PARAMETERS = {
+    "PointNet+++NRS": "1,773,864: the printed digit is rounded up",
+    "DGCNN+NRS": "2,995,368: the printed digit is cut off",
 }
 
 
@@ -130,7 +134,7 @@ def _cost(row: str, method: str, column: str, value: float | None) -> Printed:
         Subject("modelnet40", PAPER_SET, method, (("what", "cost"),)),
         metric=column,
         reported=value,
-        note=_NOTES.get(column, ""),
+        note=_PARAMETERS.get(method, "") if column == "params_m" else _NOTES.get(column, ""),
         comparable=column == "params_m",
         exact=column == "params_m",
     )
