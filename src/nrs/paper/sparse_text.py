@@ -115,10 +115,10 @@ SPARSE_TEXT = Table(
     protocol=(
         f"One-line descriptions of Debian's packages, their section as the class ({CLASSES} "
         f"largest); {ROWS:,} training and as many test texts, drawn for each trial; TF-IDF of "
-        f"words and pairs of words of the training texts, {COLUMNS:,} columns. Nothing is searched. "
-        f"linear: logistic regression, C = 10; NRS: preset 'paper', n_mul 1, {EPOCHS} epochs; NRS "
-        f"fast: the package's forest with preset='fast'; MLP-2: {EPOCHS} epochs; LightGBM: 100 "
-        "rounds. One thread."
+        f"words and pairs of words of the training texts, {COLUMNS:,} columns. Nothing is "
+        f"searched. linear: logistic regression, C = 10; NRS: preset 'paper', n_mul 1, {EPOCHS} "
+        f"epochs; NRS fast: the package's forest with preset='fast'; MLP-2: {EPOCHS} epochs; "
+        "LightGBM: 100 rounds. One thread."
     ),
     printed=tuple(
         Printed(method, column, Subject("sparse_text", "Debian", method), metric=metric)
