@@ -5,7 +5,13 @@ import pytest
 from sklearn.datasets import load_diabetes, load_iris, make_circles
 
 from nrs.baselines import make
-from nrs.baselines.mgbdt import BoostedMap, LayeredTrees, MGBDTClassifier, MGBDTRegressor
+from nrs.baselines.mgbdt import (
+    BoostedMap,
+    LayeredTrees,
+    LinearMap,
+    MGBDTClassifier,
+    MGBDTRegressor,
+)
 
 pytest.importorskip("xgboost")
 TREE = {"learning_rate": 0.3, "max_depth": 3, "rounds": 5, "seed": 0, "n_jobs": 1}
@@ -26,18 +32,36 @@ def test_a_map_comes_closer_to_its_target_with_every_step():
     assert ((boosted(x) + target) ** 2).mean() < ((boosted(x) - target) ** 2).mean() * 4
 
 
-def test_targets_of_the_last_layer_follow_the_gradient():
-    model = LayeredTrees(3, (2,), 1, 0.5, 0.1, **TREE)
+def test_targets_follow_the_gradient_and_come_down_by_the_inverses():
+    model = LayeredTrees(3, (4, 2), 1, 0.5, 0.1, **TREE)
     X, y = load_iris(return_X_y=True)
     model.fit(X, y)
-    scores = model._scores(X)
+    hidden = model.layers[0](X)
+    outputs = [X, hidden, model.layers[1](hidden)]
     wanted = np.eye(3)[y]
-    outputs = [X, model.layers[0](X), scores]
-    targets = model._targets(outputs, wanted, np.random.default_rng(0))
-    expected = scores + 0.5 * (wanted - model.predict_proba(X))
-    np.testing.assert_allclose(targets[-1], expected)
-    assert [target.shape for target in targets] == [(150, 2), (150, 3)]
+    targets = model.targets(outputs, wanted, np.random.default_rng(0))
+    slope = (model.predict_proba(X) - wanted) @ model.last.weight.T
+    np.testing.assert_allclose(targets[1], outputs[2] - 0.5 * slope)
+    np.testing.assert_allclose(targets[0], model.inverses[0](targets[1]))
     assert [layer.booster.num_boosted_rounds() for layer in model.layers] == [10, 10]
+
+
+@pytest.mark.parametrize("classes", [True, False])
+def test_the_last_layer_goes_downhill(classes):
+    rng = np.random.default_rng(0)
+    x, wanted = rng.normal(size=(60, 5)), np.eye(3)[rng.integers(0, 3, 60)]
+    last = LinearMap(5, 3, 0.5, classes, seed=0)
+
+    def loss():
+        outputs = last(x)
+        return -(wanted * np.log(outputs)).sum() if classes else ((outputs - wanted) ** 2).sum()
+
+    before, slope = loss(), last.slope(x, wanted)
+    x[3] += 1e-6 * np.eye(5)[2]
+    factor = 1 if classes else 2
+    assert (loss() - before) / 1e-6 == pytest.approx(factor * slope[3, 2], rel=1e-3, abs=1e-6)
+    last.step(x, wanted)
+    assert loss() < before
 
 
 def test_it_learns_what_no_single_layer_of_stumps_can():
