@@ -7,12 +7,10 @@ DGCNN, with and without NRS, and what `nn.DataParallel` puts before them.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from nrs.points import DGCNN, PointNet, PointNet2
@@ -24,16 +22,15 @@ Rules = list[tuple[str, str]]
 _WRAPPERS = ("model_state_dict", "state_dict", "model", "net")
 
 
-def load_authors(
-    network: nn.Module, checkpoint: str | os.PathLike[str] | Mapping[str, Any]
-) -> nn.Module:
+def load_authors(network: nn.Module, checkpoint: Mapping[str, Any]) -> nn.Module:
     """Load a checkpoint of the authors' code into a network of the same shape, in place.
 
     Parameters
     ----------
     network : a `TableNetwork`, `PointNet`, `PointNet2` or `DGCNN`, or a ResNet of torchvision with
         `nrs.vision.add_head` or without.
-    checkpoint : a file of ``torch.save``, or its content.
+    checkpoint : what is in the file, ``torch.load(path, map_location="cpu", weights_only=True)``;
+        the tensors themselves, or with an epoch and the like around them.
 
     Returns
     -------
@@ -77,16 +74,12 @@ def load_authors(
     return network
 
 
-def _tensors(checkpoint: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Tensor]:
-    content: Any = checkpoint
-    if not isinstance(content, Mapping):
-        # Tensors and plain containers only: no code of the file is run.
-        content = torch.load(content, map_location="cpu", weights_only=True)
+def _tensors(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
     for key in _WRAPPERS:
-        if isinstance(content.get(key), Mapping):
-            content = content[key]
+        if isinstance(checkpoint.get(key), Mapping):
+            checkpoint = checkpoint[key]
             break
-    state = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
+    state = {str(key): value for key, value in checkpoint.items() if isinstance(value, Tensor)}
     if state and all(key.startswith("module.") for key in state):
         state = {key.removeprefix("module."): value for key, value in state.items()}
     return state
