@@ -10,13 +10,14 @@ from nrs.baselines import available, describe, grid, make, model_size, names
 from nrs.baselines.registry import TASKS
 
 PAPER = [
-    "NRS", "MLP", "MLP-2", "MLP-3", "MLP-D", "NDF", "ANT", "RS", "RF", "GBDT", "LightGBM",
-    "CatBoost", "ThunderGBM RF", "ThunderGBM GBDT", "TabM", "RealMLP",
+    "NRS", "MLP", "MLP-2", "MLP-3", "MLP-D", "NDF", "ANT", "RS", "RF", "GBDT", "mGBDT",
+    "LightGBM", "CatBoost", "ThunderGBM RF", "ThunderGBM GBDT", "TabM", "RealMLP",
 ]  # fmt: skip
 QUICK = {
     "NRS": {"epochs": 1}, "MLP-2": {"epochs": 1}, "MLP-3": {"epochs": 1}, "MLP-D": {"epochs": 1},
     "MLP": {"epochs": 1, "cv": 2}, "NDF": {"epochs": 1, "n_trees": 2, "tree_depth": 2},
     "RS": {"n_estimators": 3}, "RF": {"n_estimators": 3}, "GBDT": {"n_estimators": 3},
+    "mGBDT": {"epochs": 1},
     "LightGBM": {"n_estimators": 3}, "CatBoost": {"n_estimators": 3},
 }  # fmt: skip
 

@@ -146,7 +146,8 @@ def test_the_markdown_table_holds_the_same_cells(report):
     section = report["markdown"].split("## Accuracy\n")[1].split("\n## ")[0]
     lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|"]
     assert lines[0] == ["data set", "NRS", "RF", "GBDT"]
-    rows = {line[0]: line[1:] for line in lines[2:]}
+    assert lines[2][0] == '<a id="accuracy-letter"></a>letter'
+    rows = {re.sub("<a id=.*</a>", "", line[0]): line[1:] for line in lines[2:]}
     assert list(rows)[:4] == ["letter", "german", "MNIST", "ours"]
     assert rows["letter"] == [
         "97.92 ± 0.12 ✓ (97.85 ± 0.10)",
@@ -206,6 +207,27 @@ def test_another_tolerance_is_stated_and_applied(tmp_path):
     text = write_report(tables, tmp_path, tolerance=Tolerance(10, 3)).read_text("utf-8")
     assert "max(10 points, 3 · combined standard deviation)" in text
     assert "1 of the 1 that can be compared agree" in text
+
+
+def test_a_lead_takes_the_place_of_the_count_and_a_rule_is_quoted(tmp_path):
+    tables = [{"name": "t", "cells": [samples.cell("a", "b", 90, 80) | {"tolerance": 12.0}]}]
+    rule = Tolerance(0, 0, rule="Every cell has its own.")
+    path = write_report(tables, tmp_path, tolerance=rule, lead="NRS wins nothing.")
+    for text in (path.read_text("utf-8"), path.with_name("report.md").read_text("utf-8")):
+        assert "1 of 1 cells were run. NRS wins nothing. Nothing is missing." in text
+        assert "Every cell has its own." in text
+        assert "that can be compared agree" not in text
+
+
+def test_a_count_is_the_printed_number_or_another_one():
+    cells = [
+        samples.cell("a", "params", 1.78, measured) | {"tolerance": 0.005, "exact": True}
+        for measured in (1.776, 1.774)
+    ]
+    cells[1]["row"] = "b"
+    table = read_tables([{"name": "t", "cells": cells}], Tolerance())[0]
+    assert [cell.agreement.label for cell in table.cells] == ["agrees", "differs"]
+    assert (table.counts.agree, table.counts.differ, table.counts.better) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("library", ["plotly.offline", "matplotlib.figure"])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nrs.paper import Results, entries, find_table, tables
-from nrs.paper.collect import collect
+from nrs.paper.collect import against_paper, collect
 from nrs.paper.table import Cell, Subject
 
 KEYS = {
@@ -58,7 +58,7 @@ def test_trouble_is_told(tmp_path):
     Results(tmp_path).write(Cell(Subject("accuracy", "letter", "RF"), 0), record)
     found = {e["column"]: e for e in entries("accuracy", tmp_path) if e["row"] == "letter"}
     assert found["NRS"]["status"] == "ok"
-    assert found["NRS"]["note"] == "1 of 2 timeout: took longer than 5 s"
+    assert found["NRS"]["note"] == "1 trial; 1 of 2 timeout: took longer than 5 s"
     assert (found["RF"]["status"], found["RF"]["measured"]) == ("timeout", None)
 
 
@@ -99,3 +99,25 @@ def test_broken_remarks_are_told(tmp_path):
     (tmp_path / "paper" / "remarks.json").write_text("{")
     with pytest.raises(ValueError, match=r"remarks\.json must be a JSON file"):
         entries("accuracy", tmp_path)
+
+
+def test_fewer_trials_than_the_table_has_are_said(tmp_path):
+    _write(tmp_path, Subject("accuracy", "letter", "NRS"), [97.0, 98.0])
+    _write(tmp_path, Subject("accuracy", "letter", "RF"), [96.0] * 5)
+    _write(tmp_path, Subject("accuracy", "letter", "MLP"), [97.0])
+    found = {e["column"]: e["note"] for e in entries("accuracy", tmp_path) if e["row"] == "letter"}
+    assert (found["NRS"], found["RF"], found["MLP"]) == ("2 trials", None, "1 trial")
+
+
+def test_what_rounding_hides_is_no_difference(tmp_path):
+    # Printed: sonar, GBDT 85.71 ± 0.00.
+    for seed in range(5):
+        record = {"status": "ok", "error": None, "metrics": {"accuracy": 100 * 54 / 63}}
+        Results(tmp_path).write(Cell(Subject("accuracy", "sonar", "GBDT"), seed), record)
+    cells = entries("accuracy", tmp_path)
+    table = find_table("accuracy")
+    (cell,) = [c for c in cells if (c["row"], c["column"]) == ("sonar", "GBDT")]
+    assert against_paper(table, cell) == "level"
+    (page,) = collect(tmp_path, ["accuracy"])
+    (shown,) = [c for c in page["cells"] if (c["row"], c["column"]) == ("sonar", "GBDT")]
+    assert 0 < shown["tolerance"] < 0.01

@@ -1,11 +1,13 @@
 """The point-cloud table: what it prints, what a cell measures, what is not here."""
 
+import importlib
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from nrs.paper import entries
-from nrs.paper.cloud_plan import METHODS
+from nrs.paper.cloud_plan import METHODS, load_clouds
 from nrs.paper.modelnet40 import MODELNET40, PLAN, PUBLISHED, SHORT
 from nrs.paper.printed import reported
 from nrs.paper.select import cells_of
@@ -23,7 +25,8 @@ def test_every_row_of_the_paper_is_there(tmp_path):
     rows = {row["method"] for row in reported("modelnet40")}
     assert rows == set(METHODS) == set(COUNTS)
     shown = entries("modelnet40", tmp_path)
-    assert len(shown) == 8 * 4
+    assert {e["column"] for e in shown} == {"cpu_ms", "accuracy"}
+    assert len(shown) == 8 * 2
     accuracy = {e["row"]: e["reported"] for e in shown if e["column"] == "accuracy"}
     assert accuracy["ModelNet40 / DGCNN+NRS"] == 93.1
     assert all(e["status"] == "not run" for e in shown)
@@ -41,7 +44,7 @@ def test_cost_needs_no_data(method):
 
 
 def test_absent_data_is_told():
-    plan = replace(PLAN, load=lambda name: f"no {name}")
+    plan = replace(PLAN, load=lambda name, normals: f"no {name}")
     with pytest.raises(NotHereError, match="no ModelNet40"):
         plan.measure(Cell(Subject("modelnet40", "ModelNet40", "PointNet"), 0), {})
     unknown = Subject("modelnet40", NAME, "PointNet")
@@ -82,3 +85,40 @@ def test_the_published_recipes_are_those_of_the_configurations():
     assert parts["train"] == SHORT["pointnet"].train
     assert parts["augment"] == SHORT["pointnet"].augmentation
     assert parts["data"].points == SHORT["pointnet"].points
+
+
+def test_normals_come_from_the_official_texts(tmp_path, monkeypatch):
+    monkeypatch.setenv("NRS_DATA", str(tmp_path))
+    monkeypatch.setenv("NRS_CACHE", str(tmp_path / "cache"))
+    # As modelnet40_normal_resampled.zip unpacks; the lists of ModelNet10 lie beside.
+    folder = tmp_path / "modelnet40_normal_resampled"
+    rng = np.random.default_rng(0)
+    names = {"train": ["night_stand_0001", "xbox_0001"], "test": ["xbox_0104"]}
+    for part, listed in names.items():
+        for name in listed:
+            kind = name.rpartition("_")[0]
+            (folder / kind).mkdir(parents=True, exist_ok=True)
+            rows = [",".join(f"{v:.6f}" for v in row) for row in rng.normal(size=(3000, 6))]
+            (folder / kind / f"{name}.txt").write_text("\n".join(rows) + "\n")
+        (folder / f"modelnet40_{part}.txt").write_text("\n".join(listed) + "\n")
+        (folder / f"modelnet10_{part}.txt").write_text(listed[0] + "\n")
+    (folder / "modelnet40_shape_names.txt").write_text("night_stand\nxbox\n")
+    data = load_clouds("ModelNet40", normals=True)
+    assert data.X_train.shape == (2, 2048, 6)
+    assert (data.y_train.tolist(), data.y_test.tolist()) == ([0, 1], [1])
+    assert {name for name, recipe in PUBLISHED.items() if recipe.normals} == {
+        "pointnet2", "pointconv",
+    }  # fmt: skip
+
+
+def test_absent_normals_say_which_file_to_put_where(tmp_path, monkeypatch):
+    monkeypatch.setenv("NRS_DATA", str(tmp_path))
+    monkeypatch.setenv("NRS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(importlib.import_module("nrs.datasets.load"), "fetch", _unreachable)
+    assert "modelnet40_normal_resampled.zip" in load_clouds("ModelNet40", normals=True)
+
+
+def _unreachable(*args, **kwargs):
+    from nrs.datasets.errors import UnreachableError
+
+    raise UnreachableError("no network here")

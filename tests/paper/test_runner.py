@@ -134,3 +134,22 @@ def test_bad_arguments_are_told(tmp_path, arguments, message):
 def test_a_task_survives_the_way_to_another_process(item):
     task = Task("own:TABLE", item, redo=True)
     assert Task.from_line(task.to_line().decode()) == task
+
+
+def test_a_device_that_is_not_here_is_refused_before_anything_runs(tmp_path):
+    with pytest.raises(ValueError, match="device must be"):
+        run("smoke", tmp_path, device="no-such-device")
+    assert not (tmp_path / "paper").exists()
+
+
+def test_processes_are_told_the_device(monkeypatch):
+    from nrs.paper.methods import estimator
+    from nrs.paper.trial import DEVICE
+
+    monkeypatch.setenv(DEVICE, "cpu")
+    assert estimator("NRS", "classification", 0, "accuracy", {}).device == "cpu"
+    assert estimator("MLP", "classification", 0, "accuracy", {}).device == "cpu"
+    monkeypatch.setenv(DEVICE, "cuda:1")
+    assert estimator("NRS", "classification", 0, "accuracy", {}).device == "cuda:1"
+    # The table of speeds is about one core.
+    assert estimator("NRS", "classification", 0, "speed", {}).device == "cpu"

@@ -1,9 +1,11 @@
 """Counts to the printed digit, and the tables of pictures where their data are not."""
 
 import pytest
+import torch
 
 from nrs.paper import NotHereError, find_table, tables
-from nrs.paper.counts import COUNTS, EXACT
+from nrs.paper.collect import EXACT
+from nrs.paper.counts import COUNTS
 from nrs.paper.table import Cell, Subject
 from nrs.paper.vision_models import models
 from nrs.paper.vision_tables import recipe_of
@@ -80,3 +82,42 @@ def test_curves_read_the_trials_of_their_table():
     assert figure.kind == "figure"
     assert {printed.subject.table for printed in figure.printed} == {"cub100"}
     assert figure.printed[0].metric == "accuracy@1"
+
+
+def _parts(table, dataset, method):
+    from nrs.vision.train import read_recipe
+
+    return read_recipe(*recipe_of(Subject(table, dataset, method)))
+
+
+def test_fine_grained_rows_start_from_the_weights_of_the_papers_time():
+    for dataset, reader in (
+        ("CUB-200-2011", "cub"),
+        ("FGVC-Aircraft", "aircraft"),
+        ("Stanford-Cars", "cars"),
+    ):
+        parts = _parts("fine_grained", dataset, "ResNet-50+NRS")
+        assert (parts["model"].pretrained, parts["model"].release) == (True, "IMAGENET1K_V1")
+        assert (parts["data"].reader, parts["data"].name) == (reader, dataset)
+
+
+def test_cifar_100_has_its_own_statistics():
+    ten, hundred = (
+        _parts("cifar_se", f"CIFAR-{n}", "SE-ResNet-20")["picture"] for n in ("10", "100")
+    )
+    assert ten.mean == (0.4914, 0.4822, 0.4465)
+    assert hundred.mean == (0.5071, 0.4865, 0.4409)
+    assert hundred.std == (0.2673, 0.2564, 0.2762)
+
+
+@pytest.mark.parametrize("method", ["ResNet-50", "SE-ResNet-50", "SE-ResNet-50+NRS"])
+def test_the_network_that_is_trained_is_the_one_that_is_counted(method):
+    from nrs.vision.models import build_model
+
+    parts = _parts("imagenet_se", "ImageNet", method)
+    assert parts["data"].reader == "imagenet"
+    with torch.device("meta"):
+        trained = build_model(parts["model"], 1000)
+        counted = models()["imagenet_se", method].build()
+    shapes = [{k: v.shape for k, v in net.state_dict().items()} for net in (trained, counted)]
+    assert shapes[0] == shapes[1]

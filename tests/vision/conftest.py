@@ -2,9 +2,9 @@
 
 import pytest
 
-from nrs.paper.pictures import tiny_pictures
+from nrs.paper.tiny_sets import write_pictures
 
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory):
-    return tiny_pictures(tmp_path_factory.mktemp("pictures"))
+    return write_pictures("folder", tmp_path_factory.mktemp("pictures"))

@@ -7,13 +7,11 @@ from PIL import Image
 
 from nrs.datasets import save_npz
 from nrs.vision.data import (
-    READERS,
     DataSettings,
     Pictures,
     Preparation,
     open_picture,
     read_cifar,
-    read_cub,
     read_data,
     read_folder,
 )
@@ -83,36 +81,6 @@ def test_preparations_out_of_range(changes, message):
         Preparation(**changes)
 
 
-def _cub(folder):
-    for number, (name, label, train) in enumerate(
-        [("001.Gull/a.jpg", 1, 1), ("001.Gull/b.jpg", 1, 0), ("002.Wren/c.jpg", 2, 1)], start=1
-    ):
-        path = folder / "images" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8), (number, 0, 0)).save(path)
-        for file, text in (
-            ("images", f"{number} {name}"),
-            ("image_class_labels", f"{number} {label}"),
-            ("train_test_split", f"{number} {train}"),
-        ):
-            with open(folder / f"{file}.txt", "a") as out:
-                out.write(text + "\n")
-    (folder / "classes.txt").write_text("1 001.Gull\n2 002.Wren\n")
-
-
-def test_cub(tmp_path):
-    _cub(tmp_path)
-    train, test = read_cub(tmp_path)
-    assert (train.classes, train.labels, test.labels) == (["Gull", "Wren"], [0, 1], [0])
-    assert train[1][0].size == (8, 8)
-    (tmp_path / "train_test_split.txt").write_text("1 1\n")
-    with pytest.raises(ValueError, match="must name every picture"):
-        read_cub(tmp_path)
-    (tmp_path / "classes.txt").unlink()
-    with pytest.raises(ValueError, match=r"it has no classes\.txt"):
-        read_cub(tmp_path)
-
-
 def test_cifar_from_the_catalog(tmp_path, monkeypatch):
     from nrs.vision import data
 
@@ -134,23 +102,6 @@ def test_cifar_from_the_catalog(tmp_path, monkeypatch):
     first, second = (np.asarray(train[k][0]) for k in range(2))
     assert first[4, 5].tolist() == [9, 0, 0]
     assert second[1, 1].tolist() == [0, 0, 7]
-
-
-@pytest.mark.parametrize("reader", ["cifar10", "aircraft", "cars"])
-def test_torchvisions_own_folders_must_be_there(tmp_path, reader):
-    with pytest.raises(FileNotFoundError, match="must hold"):
-        read_data(DataSettings(reader=reader, root=str(tmp_path)), SMALL)
-
-
-def test_labels_of_torchvisions_datasets_are_read_without_opening_a_picture(tmp_path):
-    folder = tmp_path / "fgvc-aircraft-2013b" / "data"
-    folder.mkdir(parents=True)
-    (folder / "variants.txt").write_text("one\ntwo\n")
-    for split in ("trainval", "test"):
-        (folder / f"images_variant_{split}.txt").write_text("0000001 two\n0000002 one\n")
-    train, test = READERS["aircraft"](tmp_path)
-    assert train.labels == test.labels == [1, 0]
-    assert train.classes == ["one", "two"]
 
 
 def test_what_is_not_there_is_told(tmp_path, pictures):

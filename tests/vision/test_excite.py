@@ -166,3 +166,17 @@ def test_inference_under_a_tracer_keeps_no_constant_of_its_own():
     with FakeTensorMode(), torch.no_grad():
         assert NRSExcite(64, seed=0)(torch.randn(32, 64, 7, 7)).shape == (32, 64, 7, 7)
     assert excite._kept.cache_info().currsize == 0
+
+
+@pytest.mark.parametrize(("excite", "extra"), [("se", 87_040), ("nrs", 19_200)])
+def test_a_resnet_gets_blocks_at_the_end_of_its_branches(excite, extra):
+    from nrs.vision.models import ModelSettings, build_model
+
+    plain, blocks = (
+        build_model(ModelSettings("torchvision/resnet18", excite=kind), 10, seed=0)
+        for kind in ("none", excite)
+    )
+    counts = [sum(p.numel() for p in network.parameters()) for network in (plain, blocks)]
+    # Two branches each of 64, 128, 256 and 512 channels: C²/8 of SE without biases, 10·C of NRS.
+    assert counts[1] - counts[0] == extra
+    assert blocks(torch.randn(2, 3, 64, 64)).shape == (2, 10)

@@ -140,3 +140,19 @@ def test_a_missing_torchvision_names_the_extra():
     process = Forked(code)
     assert "pip install 'neural-random-subspace[vision]'" in "".join(process.rest())
     assert process.returncode == 0
+
+
+def test_which_of_torchvisions_weights_are_fetched_is_a_setting(monkeypatch):
+    asked = []
+    models = torchvision().models
+    make = models.get_model
+
+    def fetch(name, weights, **extras):
+        asked.append(weights)
+        return make(name, weights=None, **extras)
+
+    monkeypatch.setattr(models, "get_model", fetch)
+    for release in ({}, {"release": "IMAGENET1K_V1"}):
+        build_model(ModelSettings("torchvision/resnet18", pretrained=True, **release), 5)
+    build_model(ModelSettings("torchvision/resnet18"), 5)
+    assert asked == ["DEFAULT", "IMAGENET1K_V1", None]

@@ -112,6 +112,10 @@ _METHODS: dict[str, Method] = {
         "gradient-boosted trees of XGBoost",
         _BOOSTING, "GBDT", _TREES, _FEW_TREES, _BOOSTED, "xgboost", BOOSTING,
     ),
+    "mGBDT": Method(
+        "layers of boosted regression trees with inverses, by target propagation",
+        "nrs.baselines.mgbdt", "MGBDT", package="xgboost", advice=BOOSTING,
+    ),
     "LightGBM": Method(
         "gradient-boosted trees of LightGBM",
         _BOOSTING, "LightGBM", _TREES, _FEW_TREES, _BOOSTED, "lightgbm", BOOSTING,

@@ -59,6 +59,9 @@ def run(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed and timed-out cells again.")
     ] = False,
+    device: Annotated[
+        str, typer.Option(help="Where networks are trained: auto, cpu, cuda, cuda:1.")
+    ] = "auto",
     results: Results = Path("results"),
 ) -> None:
     """Measure the cells of tables; finished cells are skipped, so an interrupted run resumes.
@@ -79,6 +82,7 @@ def run(
             shard=_shard(shard),
             timeout=timeout,
             retry_failed=retry_failed,
+            device=device,
             on_event=on_event,
         )
     counts = [f"{count} {status}" for status, count in sorted(summary.measured.items())]

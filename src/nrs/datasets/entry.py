@@ -103,6 +103,8 @@ class Entry:
         The owner's page.
     sources : tuple of Source
         The files at the official address; empty if it can only be had by hand.
+    other_forms : tuple of tuples of Source
+        The same data in other official files, which are read where they lie and never fetched.
     split : {"official", "random", "folds"}
         The paper's rule; a random split takes ``test_size`` of the rows for the test.
     preprocess : str
@@ -147,6 +149,7 @@ class Entry:
     task: Task = "classification"
     kind: Kind = "table"
     sources: tuple[Source, ...] = ()
+    other_forms: tuple[tuple[Source, ...], ...] = ()
     split: SplitRule = "official"
     test_size: float = 0.3
     preprocess: Preprocess = "none"

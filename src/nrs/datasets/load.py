@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
+import tempfile
 from pathlib import Path
 
-from nrs.datasets.archives import extract
+from nrs.datasets.archives import extract, is_archive
 from nrs.datasets.arrays import read_npz, save_npz
 from nrs.datasets.catalog import info
 from nrs.datasets.conform import choose_names, conform
@@ -24,9 +25,10 @@ from nrs.datasets.folders import cache_folder
 from nrs.datasets.locate import (
     LocalFile,
     find_archive,
+    find_archives,
     find_folder,
+    find_form,
     find_npz,
-    find_sources,
     inner_folder,
     not_found,
     stems,
@@ -180,9 +182,9 @@ def _read_raw(
     entry: Entry, fold: int, *, download: bool, complaint: DatasetFileError | None
 ) -> tuple[dict[str, Array], Path | None]:
     """Read the source's own files, fetched if need be; keep them as ``.npz`` in the cache."""
-    files = find_sources(entry, fold)
-    if files is not None:
-        return _parse(entry, files, fold)
+    found = find_form(entry, fold)
+    if found is not None:
+        return _parse(*found, fold)
     if complaint is not None:
         raise complaint
     fetched = cache_folder() / "sources" / entry.file
@@ -246,8 +248,12 @@ def _fetch_sources(entry: Entry, folder: Path, fold: int, *, download: bool) -> 
 
 def _get_folder(entry: Entry) -> Path:
     folder = find_folder(entry)
-    if folder is not None:
+    several = len(entry.sources) > 1
+    # A folder that holds nothing but the archives is still to be unpacked.
+    if folder is not None and not (several and all(path.is_file() for path in folder.iterdir())):
         return folder
+    if several:
+        return _unpack_several(entry)
     archive = find_archive(entry)
     fetched = None
     source = entry.sources[0] if entry.sources else None
@@ -264,6 +270,29 @@ def _get_folder(entry: Entry) -> Path:
     finally:
         if fetched is not None:
             shutil.rmtree(fetched.parent, ignore_errors=True)
+
+
+def _unpack_several(entry: Entry) -> Path:
+    """Unpack the archives of a dataset that is published as several, next to each other."""
+    found = find_archives(entry)
+    if found is None:
+        raise not_found(entry, "it has no address to fetch it from")
+    target = cache_folder() / entry.file
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".unpack-", dir=target.parent) as scratch:
+        whole = Path(scratch) / "whole"
+        whole.mkdir()
+        for number, (path, source) in enumerate(found):
+            if not is_archive(path):
+                shutil.copyfile(path, whole / path.name)
+                continue
+            part = extract(path, Path(scratch) / str(number), max_bytes=entry.limit(source))
+            for inside in part.iterdir():
+                inside.rename(whole / inside.name)
+        whole.rename(target)
+    return target
 
 
 def _not_the_dataset(entry: Entry, error: ValueError) -> DownloadError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +54,22 @@ def find_npz(entry: Entry, fold: int = 1) -> LocalFile | DatasetFileError | None
             if position == 0:
                 complaint = complaint or _lacks(entry, path, missing, available)
     return complaint
+
+
+def find_form(entry: Entry, fold: int = 1) -> tuple[Entry, dict[str, Path]] | None:
+    """Find the files of an entry in whichever official form they lie here.
+
+    Returns
+    -------
+    (Entry, files) or None
+        The entry with the sources of that form, and where each is, see `find_sources`.
+    """
+    for sources in (entry.sources, *entry.other_forms):
+        form = replace(entry, sources=sources)
+        files = find_sources(form, fold)
+        if files is not None:
+            return form, files
+    return None
 
 
 def find_sources(entry: Entry, fold: int = 1) -> dict[str, Path] | None:
@@ -109,6 +126,19 @@ def find_archive(entry: Entry) -> Path | None:
     return None
 
 
+def find_archives(entry: Entry) -> list[tuple[Path, Source]] | None:
+    """Find all files of an entry that is published as several, in one folder; None if not."""
+    for sources in (entry.sources, *entry.other_forms):
+        for folder in search_folders():
+            for place in (folder / entry.file, folder):
+                found = [(place / source.file, source) for source in sources]
+                if found and all(path.is_file() for path, _ in found):
+                    for path, source in found:
+                        _check_local(path, source)
+                    return found
+    return None
+
+
 def _check_local(path: Path, source: Source) -> None:
     try:
         check_file(path, str(path), size=source.size, checksum=source.checksum)
@@ -143,8 +173,9 @@ def not_found(entry: Entry, reason: str, fold: int = 1) -> DatasetNotFoundError:
     ]
     if entry.layout == "files":
         lines.append(f"  {folder / entry.file}{_SEP}  the folder of its files, unpacked")
-        for source in entry.sources:
-            lines.append(f"  or {folder / source.file}  its archive{_from(source)}")
+        for number, source in enumerate(entry.sources):
+            start = "or" if number == 0 else "and"
+            lines.append(f"  {start} {folder / source.file}  its archive{_from(source)}")
     else:
         arrays = ", ".join(f"{n} {_shape(entry, n)}".strip() for n in array_names(entry))
         lines.append(f"  {folder / stems(entry, fold)[0]}.npz  with the arrays {arrays}")
@@ -153,6 +184,9 @@ def not_found(entry: Entry, reason: str, fold: int = 1) -> DatasetNotFoundError:
             start = "or" if number == 0 else "and"
             place = folder / entry.file / source.file
             lines.append(f"  {start} {place}  ({_format(source)}){_from(source)}")
+        for form in entry.other_forms:
+            names = ", ".join(dict.fromkeys(source.file for source in form))
+            lines.append(f"  or {folder / entry.file}{_SEP} with {names}")
     lines.append(f"Its page: {entry.page}")
     if not folders:
         lines.append("For another folder, set the environment variable NRS_DATA to it.")

@@ -20,6 +20,7 @@ class Agreement(enum.Enum):
     FAR_BETTER = ("far-better", "▲▲", "far better than the paper")
     WORSE = ("worse", "▼", "worse than the paper")
     FAR_WORSE = ("far-worse", "▼▼", "far worse than the paper")
+    DIFFERS = ("differs", "≠", "not the number the paper prints")
     UNCOMPARED = ("uncompared", "", "shown, not compared")
 
     def __init__(self, label: str, symbol: str, meaning: str) -> None:
@@ -38,6 +39,7 @@ class Tolerance:
     ----------
     points : allowed difference whatever the spread, in the units of the values.
     deviations : allowed difference in combined standard deviations.
+    rule : the rule in words where every cell brings its own allowed difference.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Tolerance:
 
     points: float = 1.5
     deviations: float = 2.0
+    rule: str = ""
 
     def __post_init__(self) -> None:
         for name in ("points", "deviations"):
@@ -99,7 +102,7 @@ class Tolerance:
 
     def sentence(self) -> str:
         """The rule in words, for a reader of the page."""
-        return (
+        return self.rule or (
             "A cell agrees with the paper if |measured − reported| ≤ "
             f"max({self.points:g} points, {self.deviations:g} · combined standard deviation); "
             f"beyond {FAR:g} times that it is far off."

@@ -31,12 +31,16 @@ def write_markdown(
     tolerance: Tolerance,
     title: str,
     images: Mapping[str, Sequence[tuple[str, str]]],
+    lead: str = "",
 ) -> str:
-    """The whole report; `images` gives the pictures of each table as (description, address)."""
+    """The whole report; `images` gives the pictures of each table as (description, address).
+
+    Every row of a table has an anchor, ``<table>-<row>``, so that a sentence can link to it.
+    """
     legend = ", ".join(f"{one.symbol} {one.meaning}" for one in Agreement if one.symbol)
     blocks = [
         f"# {escape(title)}",
-        escape(headline(total(tables))),
+        escape(headline(total(tables), lead)),
         f"{escape(tolerance.sentence())} A cell reads: measured, symbol, (paper). {legend}.",
         _grid(_COUNTS, [[f"[{escape(t.title)}](#{t.anchor})", *_counts(t)] for t in tables]),
     ]
@@ -48,14 +52,15 @@ def write_markdown(
 
 
 _COUNTS = [
-    "table", "cells", "run", "agree", "better", "worse", "failed", "time limit", "not run",
+    "table", "cells", "run", "agree", "better", "worse", "other number", "failed", "time limit",
+    "not run",
 ]  # fmt: skip
 
 
 def _counts(table: Table) -> list[str]:
     c = table.counts
-    numbers = [c.total, c.run, c.agree, c.better, c.worse, c.failed, c.timeout, c.not_run]
-    return [str(number) for number in numbers]
+    outcomes = [c.agree, c.better, c.worse, c.differ, c.failed, c.timeout, c.not_run]
+    return [str(number) for number in (c.total, c.run, *outcomes)]
 
 
 def _table(table: Table, images: Sequence[tuple[str, str]]) -> list[str]:
@@ -87,9 +92,22 @@ def _cells(table: Table) -> str:
     for row in table.rows:
         cells = [table.grid.get((row, column)) for column in table.columns]
         texts = ["" if c is None else write_cell(c, decimals[c.column], table) for c in cells]
-        rows.append([escape(row), *texts])
+        anchor = f'<a id="{row_anchor(table.anchor, row)}"></a>'
+        rows.append([anchor + escape(row), *texts])
     rows += [[f"**{label}**", *texts] for label, texts in foot_rows(table)]
     return _grid([escape(table.x_label), *map(escape, table.columns)], rows)
+
+
+def row_anchor(table: str, row: object) -> str:
+    """The anchor of a row.
+
+    Examples
+    --------
+    >>> row_anchor("cub100", "frozen / GAP+NRS")
+    'cub100-frozen-gap-nrs'
+    """
+    words = re.findall(r"[a-z0-9]+", str(row).lower().replace("+++", "-pp-"))
+    return "-".join([table, *words])
 
 
 def write_cell(cell: Cell, decimals: int, table: Table) -> str:

@@ -28,6 +28,7 @@ def write_report(
     *,
     environment: Mapping[str, Any] | None = None,
     tolerance: Tolerance | None = None,
+    lead: str = "",
 ) -> Path:
     """Write ``index.html``, ``report.md`` and the pictures the latter shows into a folder.
 
@@ -40,10 +41,11 @@ def write_report(
         is a dictionary of row, column, reported, reported_std, measured, measured_std, n, status
         ("ok", "failed", "timeout", "not run" or None) and note. In a figure the row is the x
         value and the column the series. A table or a cell may carry its own "tolerance" in
-        points (None: shown, not compared), a cell its own "higher_is_better".
+        points (None: shown, not compared), a cell its own "higher_is_better" or "exact".
     out_dir : the folder; made if it does not exist.
     environment : versions, commit and facts about the machine; values or dictionaries of values.
     tolerance : when a measured value agrees with a reported one.
+    lead : sentences for the top of the page, in place of how many cells agree.
 
     Returns
     -------
@@ -67,7 +69,7 @@ def write_report(
     """
     tolerance = tolerance or Tolerance()
     read = read_tables(tables, tolerance)
-    page = draw_page(read, environment, tolerance)
+    page = draw_page(read, environment, tolerance, lead)
     pictures = {table.name: _pictures(table) for table in read}
     folder = Path(out_dir)
     (folder / "images").mkdir(parents=True, exist_ok=True)
@@ -77,7 +79,7 @@ def write_report(
         table: [(words, f"images/{name}") for name, words, _ in found]
         for table, found in pictures.items()
     }
-    markdown = write_markdown(read, environment, tolerance, TITLE, links)
+    markdown = write_markdown(read, environment, tolerance, TITLE, links, lead)
     _write(folder / "report.md", markdown.encode())
     _write(folder / "index.html", page.encode())
     return folder / "index.html"
@@ -103,12 +105,15 @@ def _pictures(table: Table) -> list[tuple[str, str, bytes]]:
 
 
 def draw_page(
-    tables: Sequence[Table], environment: Mapping[str, Any] | None, tolerance: Tolerance
+    tables: Sequence[Table],
+    environment: Mapping[str, Any] | None,
+    tolerance: Tolerance,
+    lead: str = "",
 ) -> Html:
     """The whole page as one piece of HTML."""
     main = tag(
         "main",
-        draw_summary(tables, tolerance),
+        draw_summary(tables, tolerance, lead),
         _overview(tables),
         draw_contents(tables),
         *(_section(table, tolerance) for table in tables),

@@ -15,12 +15,14 @@ def total(tables: Sequence[Table]) -> Counts:
     return sum((table.counts for table in tables), Counts())
 
 
-def headline(counts: Counts) -> str:
-    """The report in one or two sentences."""
+def headline(counts: Counts, lead: str = "") -> str:
+    """The report in a few sentences; `lead` stands in place of how many cells agree."""
     if not counts.run:
         return f"None of the {counts.total} cells has been run yet."
     text = f"{counts.run} of {counts.total} cells were run. "
-    if counts.compared:
+    if lead:
+        text += f"{lead} "
+    elif counts.compared:
         text += (
             f"{counts.agree} of the {counts.compared} that can be compared agree with the paper"
             f" ({100 * counts.agree / counts.compared:.0f} %), {counts.better} are better and "
@@ -39,15 +41,19 @@ def headline(counts: Counts) -> str:
     return text + f"Of the rest, {listed}."
 
 
-def draw_summary(tables: Sequence[Table], tolerance: Tolerance) -> Html:
+def draw_summary(tables: Sequence[Table], tolerance: Tolerance, lead: str = "") -> Html:
     """The headline, a few large numbers and the legend."""
     counts = total(tables)
     share = f"{100 * counts.agree / counts.compared:.0f} %" if counts.compared else "–"
-    tiles = [
-        tile(counts.run, f"of {counts.total} cells run"),
+    compared = [
         tile(share, f"agree: {counts.agree} of {counts.compared} compared", "agrees"),
         tile(counts.better, "better than the paper", "better"),
         tile(counts.worse, "worse than the paper", "worse"),
+    ]
+    tiles = [
+        tile(counts.run, f"of {counts.total} cells run"),
+        # Cells of peers and of several tables are not a measure of the method: the lead has one.
+        *([] if lead else compared),
         tile(counts.failed + counts.timeout, "failed or out of time", "missing"),
         tile(counts.not_run, "not run", "missing"),
     ]
@@ -60,7 +66,7 @@ def draw_summary(tables: Sequence[Table], tolerance: Tolerance) -> Html:
     legend.append(tag("li", tag("span", "not run", class_="swatch missing"), " not run, or failed"))
     return tag(
         "section",
-        tag("p", headline(counts), class_="lead"),
+        tag("p", headline(counts, lead), class_="lead"),
         tag("ul", *tiles, class_="tiles"),
         tag("p", tolerance.sentence()),
         tag("ul", *legend, class_="legend", aria_label="Legend"),
@@ -101,7 +107,7 @@ def in_short(counts: Counts) -> str:
 
 def _bar(counts: Counts) -> Html:
     numbers = {
-        "agrees": counts.agree, "better": counts.better, "worse": counts.worse,
+        "agrees": counts.agree, "better": counts.better, "worse": counts.worse + counts.differ,
         "uncompared": counts.run - counts.compared, "missing": counts.total - counts.run,
     }  # fmt: skip
     parts = [

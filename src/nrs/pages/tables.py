@@ -64,13 +64,14 @@ class Counts:
     agree: int = 0
     better: int = 0
     worse: int = 0
+    differ: int = 0
     failed: int = 0
     timeout: int = 0
     not_run: int = 0
 
     @property
     def compared(self) -> int:
-        return self.agree + self.better + self.worse
+        return self.agree + self.better + self.worse + self.differ
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, f) + getattr(other, f) for f in self.__dataclass_fields__))
@@ -127,6 +128,7 @@ class Table:
             agree=found[Agreement.AGREES],
             better=found[Agreement.BETTER] + found[Agreement.FAR_BETTER],
             worse=found[Agreement.WORSE] + found[Agreement.FAR_WORSE],
+            differ=found[Agreement.DIFFERS],
             failed=outcomes["failed"],
             timeout=outcomes["timeout"],
             not_run=outcomes["not run"],
@@ -162,6 +164,8 @@ def read_tables(tables: Iterable[Mapping[str, Any]], tolerance: Tolerance) -> li
     that the values are shown but not compared (times on another machine). A cell's own
     ``"higher_is_better"`` replaces its table's. Raises ValueError for a kind or a status that does
     not exist, two cells at one place, or two tables of one name.
+
+    A cell with ``"exact": True`` is the printed number or another one; neither is better.
     """
     read: list[Table] = []
     anchors: set[str] = set()
@@ -220,6 +224,8 @@ def _read_cell(
         better = bool(given.get("higher_is_better", higher))
         spread = values["reported_std"], values["measured_std"]
         agreement = rule.judge(reported, measured, *spread, higher_is_better=better)
+        if given.get("exact") and agreement is not Agreement.AGREES:
+            agreement = Agreement.DIFFERS
         excess = rule.excess(reported, measured, *spread) * (1 if better else -1)
     n = given.get("n")
     return Cell(

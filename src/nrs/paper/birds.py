@@ -17,7 +17,6 @@ import torch
 from nrs.paper.bird_heads import FROZEN_EPOCHS, METHODS, REDUCED, SKETCH
 from nrs.paper.bird_maps import BACKBONE, BATCH, Maps, Trained, feature_maps, train_frozen
 from nrs.paper.pictures import (
-    TINY_CLASSES,
     curve_figures,
     curves,
     data_file,
@@ -26,6 +25,7 @@ from nrs.paper.pictures import (
     tiny_recipe,
 )
 from nrs.paper.table import Cell, Found, Measured, Printed, Search, Subject, Table
+from nrs.paper.tiny_sets import CLASSES
 from nrs.paper.trial import best_of
 from nrs.training import TrainSettings
 
@@ -116,11 +116,11 @@ def _tiny(cell: Cell) -> Measured:
     if cell.subject.dataset != FROZEN:
         return tiny_recipe(cell, RECIPE, [*method.recipe, "model.sketch=64", "model.reduce=''"])
     generator = torch.Generator().manual_seed(0)
-    labels = torch.arange(24) % TINY_CLASSES
+    labels = torch.arange(24) % CLASSES
     x = torch.randn(24, 16, 3, 3, generator=generator).half()
     maps = Maps(x, labels, x, labels)
     trained = train_frozen(
-        method, maps, _settings(0.01, 1e-4, 2), cell.seed, n_classes=TINY_CLASSES, curve=True
+        method, maps, _settings(0.01, 1e-4, 2), cell.seed, n_classes=CLASSES, curve=True
     )
     return _measured(trained, {}, maps)
 

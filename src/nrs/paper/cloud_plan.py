@@ -16,14 +16,17 @@ import torch
 
 from nrs.core import count
 from nrs.datasets import Dataset
+from nrs.paper.gpu import gpu_ms
 from nrs.paper.table import Cell, Found, Measured, NotHereError
-from nrs.paper.trial import Clock, load_or_reason
+from nrs.paper.trial import Clock, device, load_or_reason
 from nrs.points import Augmentation, CloudSamples, create
 from nrs.points.registry import PAPER_SUBSPACE
 from nrs.points.train import network_loss
 from nrs.training import RunSettings, TrainSettings, train_network
 from nrs.training.network import evaluate_network
 
+# Points kept of each cloud with normals: twice those that training draws.
+STORED_POINTS = 2048
 # The paper's methods: our encoder, and whether NRS stands before its classifier.
 METHODS: Mapping[str, tuple[str, bool]] = {
     "PointNet": ("pointnet", False),
@@ -39,14 +42,42 @@ METHODS: Mapping[str, tuple[str, bool]] = {
 
 @dataclass(frozen=True)
 class CloudRecipe:
-    """How an encoder is trained, the same with NRS and without; `arguments` are the encoder's."""
+    """How an encoder is trained, the same with NRS and without.
+
+    Attributes
+    ----------
+    normals : whether it reads the normals of the points too.
+    arguments : of the encoder.
+    """
 
     train: TrainSettings
     batch_size: int
     points: int
     label_smoothing: float = 0.0
+    normals: bool = False
     augmentation: Augmentation = field(default_factory=Augmentation)
     arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+def load_clouds(name: str, normals: bool) -> Dataset | str:
+    """Clouds of the catalog as arrays, or why they are not here.
+
+    Normals are in another file than the coordinates alone, ``<name>-normals``.
+    """
+    if not normals:
+        return load_or_reason(name)
+    from nrs.datasets import DatasetNotFoundError
+    from nrs.points.sources import load_clouds as load_folder
+
+    try:
+        # The first of a text's 10,000 points cover the object.
+        found = load_folder(f"{name}-normals", stored=STORED_POINTS, normals=True)
+    except DatasetNotFoundError as error:
+        return str(error)
+    return Dataset(
+        name, found.X_train, found.y_train, X_test=found.X_test, y_test=found.y_test,
+        n_classes=len(found.classes), kind="points",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +87,12 @@ class CloudPlan:
     Attributes
     ----------
     recipes : by dataset and encoder.
-    load : gives a dataset by its name, or the reason why it is not here.
+    load : gives a dataset by its name, with normals or without, or why it is not here.
     cost_points, cost_repeats : points of the cloud whose time is measured, and how often.
     """
 
     recipes: Mapping[str, Mapping[str, CloudRecipe]]
-    load: Callable[[str], Dataset | str] = load_or_reason
+    load: Callable[[str, bool], Dataset | str] = load_clouds
     cost_points: int = 1024
     cost_repeats: int = 15
 
@@ -100,6 +131,7 @@ class CloudPlan:
             "macs_m": counts.macs / 1e6,
             "cpu_ms": 1e3 * statistics.median(times["model"]),
         }
+        metrics |= gpu_ms(networks["model"], x)
         if nrs:
             metrics["ratio"] = statistics.median(ratios)
         return Measured(
@@ -114,27 +146,31 @@ class CloudPlan:
     def _accuracy(self, cell: Cell) -> Measured:
         subject = cell.subject
         name, nrs = METHODS[subject.method]
-        data = self.load(subject.dataset)
-        if isinstance(data, str):
-            raise NotHereError(data)
         recipe = self.recipes.get(subject.dataset, {}).get(name)
         if recipe is None:
             raise NotHereError(f"no settings were chosen for {name} on {subject.dataset}")
+        data = self.load(subject.dataset, recipe.normals)
+        if isinstance(data, str):
+            raise NotHereError(data)
         assert data.X_test is not None
         assert data.y_test is not None
         assert data.n_classes is not None
         torch.manual_seed(cell.seed)
         subspace = PAPER_SUBSPACE[name] if nrs else None
-        model = create(name, data.n_classes, subspace=subspace, normals=False, **recipe.arguments)
+        model = create(
+            name, data.n_classes, subspace=subspace, normals=recipe.normals, **recipe.arguments
+        )
         run = RunSettings(
             batch_size=recipe.batch_size, label_smoothing=recipe.label_smoothing,
-            seed=cell.seed, device="cpu",
+            seed=cell.seed, device=device(),
         )  # fmt: skip
         train = CloudSamples(
             data.X_train, data.y_train.tolist(), points=recipe.points,
-            augmentation=recipe.augmentation,
+            augmentation=recipe.augmentation, normals=recipe.normals,
         )  # fmt: skip
-        test = CloudSamples(data.X_test, data.y_test.tolist(), points=recipe.points)
+        test = CloudSamples(
+            data.X_test, data.y_test.tolist(), points=recipe.points, normals=recipe.normals
+        )
         times: dict[str, float] = {}
         loss = network_loss(model, recipe.label_smoothing)
         with Clock("fit", times):

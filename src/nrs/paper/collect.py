@@ -10,11 +10,30 @@ from typing import Any
 
 from nrs.paper.registry import find_table, tables
 from nrs.paper.results import Results
-from nrs.paper.statistics import Comparison, Sample, compare, rank_statistics, sample, win_tie_lose
+from nrs.paper.statistics import (
+    Comparison,
+    Sample,
+    compare,
+    critical_difference_of,
+    rank_statistics,
+    sample,
+    win_tie_lose,
+)
 from nrs.paper.table import Cell, Printed, Table
 
 # Trials beyond the table's own number count too, up to so many.
-_MOST_TRIALS = 100
+_MAX_TRIALS = 100
+# Half a unit of the last printed digit: more is another number.
+EXACT = 0.005 + 1e-9
+# The paper's trials, and its folds where it cross-validates.
+_PAPER_TRIALS, _PAPER_FOLDS = 5, 10
+RULE = (
+    "A cell is level with the paper's (✓) unless Student's t-test at 95 %, the paper's own, finds "
+    "a difference between the trials here and the printed mean and deviation of 5 trials (10 "
+    "folds on yeast); beyond 2 times the smallest such difference it is far off. Cells of a "
+    "single trial and printed values without a deviation are shown, not tested. Counts are the "
+    "printed number to its last digit, or another one (≠)."
+)
 
 
 def entries(
@@ -109,12 +128,48 @@ def _page_cell(table: Table, cell: dict[str, Any]) -> dict[str, Any]:
         "row": places.get(cell["row"], cell["row"]),
         "higher_is_better": cell["metric"] not in table.lower_is_better,
     }
-    tolerances = {(p.row, p.column): p.tolerance for p in table.printed if p.tolerance is not None}
+    exact = {(p.row, p.column) for p in table.printed if p.exact}
     if not cell["comparable"]:
         further["tolerance"] = None
-    elif (cell["row"], cell["column"]) in tolerances:
-        further["tolerance"] = tolerances[cell["row"], cell["column"]]
+    elif (cell["row"], cell["column"]) in exact:
+        further |= {"tolerance": EXACT, "exact": True}
+    else:
+        further["tolerance"] = _allowed(table, cell)
     return cell | further
+
+
+def _allowed(table: Table, cell: dict[str, Any]) -> float | None:
+    """The largest difference from the paper's value that the t-test lets pass."""
+    pair = _here_and_there(table, cell)
+    allowed = None if pair is None else critical_difference_of(*pair)
+    # Two forests without any spread differ by what rounding hides.
+    return None if allowed is None else max(allowed, EXACT)
+
+
+def _here_and_there(table: Table, cell: dict[str, Any]) -> tuple[Sample, Sample] | None:
+    """The trials of a cell as measured and as printed; None if one is absent."""
+    if cell["measured"] is None or not isinstance(cell["reported"], float):
+        return None
+    folds = cell["row"] in table.single_trial
+    return _sample(cell, "measured", folds=folds), _sample(cell, "reported", folds=folds)
+
+
+def against_paper(table: Table, cell: dict[str, Any]) -> str | None:
+    """Whether a measured value is ``"level"`` with the paper's, ``"above"`` or ``"below"`` it.
+
+    By the paper's t-test; None where it says nothing, for want of trials or of a printed value of
+    the same thing. Of errors, above means a smaller one.
+    """
+    pair = _here_and_there(table, cell) if cell["comparable"] else None
+    lower = cell["metric"] in table.lower_is_better
+    outcome = None if pair is None else compare(*pair, lower_is_better=lower)
+    if pair is None or outcome is None:
+        return None
+    same = abs(pair[0].mean - pair[1].mean) <= EXACT
+    return "level" if same else _PLACES[outcome.outcome]
+
+
+_PLACES = {"win": "above", "tie": "level", "lose": "below"}
 
 
 def statistics_of(table: Table, cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -135,10 +190,13 @@ def _statistics(table: Table, cells: Sequence[dict[str, Any]], kind: str) -> dic
         # Another reading of a dataset repeats the paper's value.
         cells = [cell for cell in cells if cell["in_paper"]]
     marks = _marks(table, cells, kind)
-    counts = {
-        column: list(win_tie_lose(m["outcome"] for m in marks if m["column"] == column))
-        for column in dict.fromkeys(mark["column"] for mark in marks)
-    }
+    # Other readings and parts of a set have marks, but the paper's rows are what is counted.
+    counted = {(cell["row"], cell["column"]) for cell in cells if cell["in_paper"]}
+    outcomes: dict[str, list[str]] = {}
+    for mark in marks:
+        if (mark["row"], mark["column"]) in counted:
+            outcomes.setdefault(mark["column"], []).append(mark["outcome"])
+    counts = {column: list(win_tie_lose(found)) for column, found in outcomes.items()}
     found: dict[str, Any] = {"reference": table.reference, "marks": marks, "win_tie_lose": counts}
     return found | (rank_statistics(scores_of(table, cells, kind)) or {})
 
@@ -163,7 +221,7 @@ def _records(table: Table, printed: Printed, folder: Results) -> list[dict[str, 
     if not parent.is_dir():
         return []
     single = printed.subject.dataset in table.single_trial
-    seeds = range(1 if single else _MOST_TRIALS)
+    seeds = range(1 if single else _MAX_TRIALS)
     records = [folder.read(Cell(printed.subject, seed)) for seed in seeds]
     return [record for record in records if record is not None]
 
@@ -174,6 +232,7 @@ def _entry(
     good = [record for record in records if record["status"] == "ok"]
     values = [value for record in good for value in _values(record, printed.metric)]
     measured = sample(values) if values else None
+    notes = (printed.note, remark, _fewer(table, printed, len(values)), _trouble(records))
     return {
         "table": table.name,
         "row": printed.row,
@@ -185,8 +244,7 @@ def _entry(
         "measured_std": None if measured is None else measured.std,
         "n": len(values),
         "status": _status(records, values),
-        "note": "; ".join(note for note in (printed.note, remark, _trouble(records)) if note)
-        or None,
+        "note": "; ".join(note for note in notes if note) or None,
         "in_paper": not printed.extra,
         "comparable": printed.comparable,
     }
@@ -211,6 +269,13 @@ def _status(records: list[dict[str, Any]], values: list[float]) -> str:
         return "ok"
     statuses = {record["status"] for record in records}
     return next((one for one in ("failed", "timeout") if one in statuses), "not run")
+
+
+def _fewer(table: Table, printed: Printed, n: int) -> str:
+    """How many trials there are, where the table has more."""
+    if not 0 < n < len(table.seeds(printed.subject)):
+        return ""
+    return "1 trial" if n == 1 else f"{n} trials"
 
 
 def _trouble(records: list[dict[str, Any]]) -> str:
@@ -241,10 +306,12 @@ def _marks(table: Table, cells: Sequence[dict[str, Any]], kind: str) -> list[dic
 def _compare(
     first: dict[str, Any], second: dict[str, Any], kind: str, folds: bool
 ) -> Comparison | None:
-    samples = []
-    for cell in (first, second):
-        if cell[kind] is None:
-            return None
-        n = cell["n"] if kind == "measured" else 10 if folds else 5
-        samples.append(Sample(cell[kind], cell[f"{kind}_std"], n))
-    return compare(*samples)
+    if first[kind] is None or second[kind] is None:
+        return None
+    return compare(_sample(first, kind, folds=folds), _sample(second, kind, folds=folds))
+
+
+def _sample(cell: dict[str, Any], kind: str, *, folds: bool) -> Sample:
+    """The trials of a cell as measured, or as the paper reports them."""
+    printed = _PAPER_FOLDS if folds else _PAPER_TRIALS
+    return Sample(cell[kind], cell[f"{kind}_std"], cell["n"] if kind == "measured" else printed)

@@ -11,8 +11,6 @@ from nrs.paper.table import Cell, Found, Measured, Printed, Subject, Table
 from nrs.paper.vision_models import Model, models, on_meta
 
 COLUMNS = ("params_m", "flops_m", "macs_m", "dim")
-# Half a unit of the last printed digit: more is another number.
-EXACT = 0.005 + 1e-9
 
 
 def _measure(cell: Cell, found: Found) -> Measured:
@@ -49,7 +47,7 @@ def _printed(model: Model) -> list[Printed]:
             reported=_reported(model, column),
             note=model.notes.get(column, ""),
             comparable=column in ("params_m", "flops_m"),
-            tolerance=EXACT,
+            exact=True,
         )
         for column in COLUMNS
         if column != "dim" or model.dim is not None
@@ -76,7 +74,7 @@ COUNTS = Table(
     ),
     printed=(
         *(cell for model in models().values() for cell in _printed(model)),
-        *cost_cells(("params_m", "flops_m", "macs_m"), EXACT),
+        *cost_cells(("params_m", "flops_m", "macs_m")),
     ),
     measure=_measure,
     trials=1,

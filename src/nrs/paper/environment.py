@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,20 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(terse=True),
         "processor": _processor(),
         "cores": os.cpu_count(),
+        "device": _device(),
     }
+
+
+def _device() -> str:
+    """Where networks are trained: the GPU's own name, or the CPU."""
+    torch = sys.modules.get("torch")
+    if torch is None:  # What was measured needs no network, and importing it takes seconds.
+        return "cpu"
+    from nrs.paper.trial import device
+    from nrs.training.processes import find_device
+
+    where = find_device(device())
+    return str(torch.cuda.get_device_name(where) if where.type == "cuda" else where)
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -12,6 +12,7 @@ from nrs._util.seeds import seeded
 from nrs.baselines import available, grid, make
 from nrs.core import NRS, FullyConnectedExpansion
 from nrs.paper.table import NotHereError
+from nrs.paper.trial import device
 from nrs.tabular import NRSClassifier, NRSRegressor, TableNetwork
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.model import SingleModel
@@ -25,8 +26,13 @@ Size = Literal["accuracy", "speed"]
 SCHEMES = {"a": (False, False), "b": (True, False), "c": (False, True), "d": (True, True)}
 # The two widths in the authors' configurations.
 WIDTHS = (256, 512)
+# Marks NRS or a scheme of the ablation whose head and batch are searched too. The paper has two
+# fully connected layers "in all datasets", so these stand beside it and are not compared.
+SEARCHED = " searched head"
 # How long these are trained is chosen on a held-out part of the training rows.
-NETWORKS = ("NRS", "MLP", "MLP-2", "MLP-3", "MLP-D", "MLP-D drop 80%", "NDF-paper")
+NETWORKS = (
+    "NRS", "NRS searched head", "MLP", "MLP-2", "MLP-3", "MLP-D", "MLP-D drop 80%", "NDF-paper",
+)  # fmt: skip
 
 
 class TwoLayerNRSClassifier(NRSClassifier):
@@ -91,7 +97,7 @@ def estimator(method: str, task: Task, seed: int, size: Size, settings: dict[str
     Parameters
     ----------
     method : a name of `nrs.baselines.names`, or ``"scheme a"`` … ``"scheme d"``, ``"MLP-D drop
-        80%"``, ``"NDF-paper"``.
+        80%"``, ``"NDF-paper"``; NRS and the schemes also with ``" searched head"`` after them.
     settings : arguments that replace the usual ones; ``depth=2`` takes the deeper NRS.
 
     Raises
@@ -104,8 +110,13 @@ def estimator(method: str, task: Task, seed: int, size: Size, settings: dict[str
     >>> estimator("NRS", "classification", 0, "accuracy", {"n_mul": 100}).preset
     'paper'
     """
-    ours: dict[str, Any] = {"preset": "paper", "random_state": seed, "verbose": 0, "n_jobs": 1}
+    # The table of speeds has the seconds of one core.
+    where = "cpu" if size == "speed" else device()
+    ours: dict[str, Any] = {
+        "preset": "paper", "random_state": seed, "verbose": 0, "n_jobs": 1, "device": where,
+    }  # fmt: skip
     settings = {**settings}
+    method = method.removesuffix(SEARCHED)
     if method in _EXPANSIONS:
         return _EXPANSIONS[method](**ours, **settings)
     if method == "NRS":
@@ -117,6 +128,8 @@ def estimator(method: str, task: Task, seed: int, size: Size, settings: dict[str
     possible, reason = available(name)
     if not possible:
         raise NotHereError(f"{method} cannot run here: {reason}")
+    if method in NETWORKS or name in ("NDF", "ANT"):
+        own = {"device": where, **own}
     return make(name, task=task, seed=seed, setting=size, **{**own, **settings})
 
 
@@ -125,10 +138,13 @@ def candidates(method: str, task: Task) -> list[dict[str, Any]]:
 
     Examples
     --------
-    >>> candidates("NRS", "classification")[:2]
-    [{'hidden': [], 'batch_size': 128}, {'hidden': [], 'batch_size': 32}]
+    >>> candidates("NRS", "classification")
+    [{'hidden': [256, 256]}, {'hidden': [512, 512]}]
     """
-    if method == "NRS" or method in _EXPANSIONS:
+    searched = searched_as(method)
+    if searched == "NRS":
+        return _widths(2)
+    if searched == f"NRS{SEARCHED}":
         # The authors' code has a switch that leaves out the layers between NRS and the last. Their
         # batches of 128 are few steps on a small set, so a quarter of that is tried too.
         heads = [{"hidden": []}, *_widths(2)]
@@ -151,8 +167,22 @@ def _widths(n_layers: int) -> list[dict[str, Any]]:
 
 
 def searched_as(method: str) -> str:
-    """The method whose search decides a method's settings: the ablation trains as NRS does."""
-    return "NRS" if method in _EXPANSIONS else method
+    """The method whose search decides a method's settings: the ablation trains as NRS does.
+
+    >>> searched_as("scheme a"), searched_as("scheme a searched head")
+    ('NRS', 'NRS searched head')
+    """
+    plain = method.removesuffix(SEARCHED)
+    return method.replace(plain, "NRS") if plain in _EXPANSIONS else method
+
+
+def is_nrs(method: str) -> bool:
+    """Whether a method is NRS or a scheme of its ablation, with whatever head.
+
+    >>> is_nrs("NRS searched head"), is_nrs("MLP")
+    (True, False)
+    """
+    return searched_as(method).removesuffix(SEARCHED) == "NRS"
 
 
 def _registered(method: str) -> tuple[str, dict[str, Any]]:

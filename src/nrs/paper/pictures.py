@@ -14,10 +14,9 @@ from typing import Any
 
 from nrs.datasets import DatasetNotFoundError, cache_folder, data_folders
 from nrs.paper.table import Cell, Measured, NotHereError, Printed, Subject, Table
-from nrs.paper.trial import Clock
+from nrs.paper.tiny_sets import write_pictures
+from nrs.paper.trial import Clock, device
 from nrs.training.history import History
-
-TINY_CLASSES = 3
 
 
 def measure_recipe(cell: Cell, recipe: str, changes: Iterable[str]) -> Measured:
@@ -29,7 +28,9 @@ def measure_recipe(cell: Cell, recipe: str, changes: Iterable[str]) -> Measured:
     from nrs.vision.train import run
 
     folder = cache_folder() / "runs" / cell.path.removesuffix(".json")
-    overrides = [*changes, f"run.seed={cell.seed}", "run.tensorboard=false"]
+    overrides = [
+        *changes, f"run.seed={cell.seed}", f"run.device={device()}", "run.tensorboard=false"
+    ]  # fmt: skip
     times: dict[str, float] = {}
     try:
         with Clock("fit", times):
@@ -116,31 +117,17 @@ def n_parameters(path: Path) -> int:
     return sum(p.numel() for p in ImageModel.load(path).network.parameters())
 
 
-def tiny_pictures(folder: Path) -> Path:
-    """Made-up pictures, a folder a class: a few of a colour each."""
-    import numpy as np
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    for part, count in (("train", 4), ("test", 2)):
-        for label in range(TINY_CLASSES):
-            place = folder / part / f"class-{label}"
-            place.mkdir(parents=True, exist_ok=True)
-            for number in range(count):
-                noise = rng.integers(0, 60, (36, 36, 3))
-                noise[:, :, label % 3] += 150
-                Image.fromarray(noise.astype("uint8")).save(place / f"{number}.png")
-    return folder
-
-
 def tiny_recipe(cell: Cell, recipe: str, changes: Iterable[str]) -> Measured:
     """The same code for seconds: one epoch of a small network on made-up pictures."""
-    from nrs.vision.train import run
+    from nrs.vision.train import read_recipe, run
 
+    changes = list(changes)
     with tempfile.TemporaryDirectory() as scratch:
-        pictures = tiny_pictures(Path(scratch) / "pictures")
+        # Through the reader of the real set, on files in its official form.
+        reader = read_recipe(recipe, changes)["data"].reader
+        pictures = write_pictures(reader, Path(scratch) / "pictures")
         small = [
-            "data.reader=folder", f"data.root='{pictures}'", "data.limit=''", "data.held_out=0.0",
+            f"data.root='{pictures}'", "data.limit=''", "data.held_out=0.0",
             "picture.size=32", "picture.resize=32", "train.epochs=1", "run.batch_size=6",
             "run.workers=0", "run.tensorboard=false", "model.pretrained=false",
             "model.name=cifar/resnet20", "model.weights=''", f"run.seed={cell.seed}",

@@ -16,7 +16,7 @@ import numpy as np
 from nrs.baselines import LambdaMARTRanker, MissingPeerError, UMartRanker, model_size
 from nrs.datasets import Dataset
 from nrs.paper.table import Cell, Found, Measured, NotHereError, Search, Subject
-from nrs.paper.trial import Clock, best_of, load_or_reason
+from nrs.paper.trial import Clock, best_of, device, load_or_reason
 from nrs.ranking import NRSRanker, measure
 from nrs.ranking.metrics import Discount
 
@@ -146,6 +146,7 @@ class RankPlan:
             random_state=seed,
             n_jobs=1,
             verbose=0,
+            device=device(),
             **{**self.fixed, **choice},
         )
 

@@ -29,7 +29,9 @@ def tables() -> Mapping[str, Table]:
     from nrs.paper.mlp_variants import MLP_VARIANTS
     from nrs.paper.modelnet40 import MODELNET40
     from nrs.paper.ranking import RANKING
+    from nrs.paper.small_data import SMALL_DATA
     from nrs.paper.smoke import smoke_of
+    from nrs.paper.sparse_text import SPARSE_TEXT
     from nrs.paper.speed import SPEED
     from nrs.paper.studies import DEPTH, N_H, N_MUL, N_PER
     from nrs.paper.vision_tables import CIFAR_SE, FINE_GRAINED, IMAGENET_HEAD, IMAGENET_SE
@@ -38,6 +40,7 @@ def tables() -> Mapping[str, Table]:
         ACCURACY, MLP_VARIANTS, SPEED, N_MUL, N_PER, N_H, DEPTH, ABLATION, RANKING,
         FINE_GRAINED, IMAGENET_HEAD, CIFAR_SE, IMAGENET_SE, COUNTS, LATENCY,
         MODELNET40, CUB100, CUB100_CURVES, CUB100_LOSS, CIFAR10_SMALL, CIFAR10_CURVES, CIFAR10_LOSS,
+        SMALL_DATA, SPARSE_TEXT,
     )  # fmt: skip
     smoke = smoke_of(found)
     return MappingProxyType({table.name: table for table in (*found, smoke)})

@@ -23,6 +23,7 @@ from nrs.paper.registry import find_table
 from nrs.paper.results import Item, Results
 from nrs.paper.select import cells_of, shard_of
 from nrs.paper.table import Cell, Search
+from nrs.paper.trial import DEVICE
 from nrs.paper.worker import Outcome, Task, ended, home_of, is_finished
 
 # Seconds until a cell that another run is at is looked at again.
@@ -70,6 +71,7 @@ def run(
     shard: tuple[int, int] = (1, 1),
     timeout: float | None = None,
     retry_failed: bool = False,
+    device: str = "auto",
     on_event: Callable[[Event], None] | None = None,
 ) -> Summary:
     """Measure the cells of tables.
@@ -84,6 +86,8 @@ def run(
     shard : ``(2, 8)`` is the second of eight shares of the work, for several machines.
     timeout : seconds for a cell or search; one that takes longer is ended and recorded.
     retry_failed : whether cells that failed or timed out before are tried again.
+    device : where networks are trained; "auto" is the GPU where there is one. Times of the tables
+        of speed and latency are those of one CPU thread in any case.
     on_event : called after each item.
 
     Raises
@@ -95,6 +99,7 @@ def run(
         raise ValueError(f"jobs must be at least 1, however: jobs={jobs}")
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout must be more than 0 seconds, however: timeout={timeout}")
+    _check_device(device)
     names = [tables] if isinstance(tables, str) else list(tables)
     tasks: dict[Cell, Task] = {}
     for name in names:
@@ -102,16 +107,30 @@ def run(
         tasks |= {cell: Task(name, cell, retry_failed) for cell in shard_of(cells, shard)}
     folder = Results(results)
     folder.root.mkdir(parents=True, exist_ok=True)
-    return _Run(folder, timeout, on_event).run(list(tasks.values()), jobs, retry_failed)
+    return _Run(folder, timeout, on_event, device).run(list(tasks.values()), jobs, retry_failed)
+
+
+def _check_device(device: str) -> None:
+    if device in ("auto", "cpu"):
+        return
+    # Importing torch takes seconds, which the usual devices do without.
+    from nrs.training.processes import find_device
+
+    find_device(device)
 
 
 class _Run:
     """The state of one run: what waits, what is under way, what was done."""
 
     def __init__(
-        self, results: Results, timeout: float | None, on_event: Callable[[Event], None] | None
+        self,
+        results: Results,
+        timeout: float | None,
+        on_event: Callable[[Event], None] | None,
+        device: str,
     ) -> None:
         self.results, self.timeout, self.on_event = results, timeout, on_event
+        self.device = device
         self.summary = Summary()
         self.done = self.total = 0
 
@@ -128,7 +147,8 @@ class _Run:
         self.queue += waiting
         self.not_before: dict[Item, float] = {}
         self.total = len(self.queue)
-        self.workers = [_Worker(self.results) for _ in range(min(jobs, len(self.queue)))]
+        n_workers = min(jobs, len(self.queue))
+        self.workers = [_Worker(self.results, self.device) for _ in range(n_workers)]
         try:
             while self.queue or any(worker.task for worker in self.workers):
                 self._hand_out()
@@ -152,7 +172,7 @@ class _Run:
                 if task is None:
                     return
                 if not worker.alive():
-                    self.workers[number] = worker = _Worker(self.results)
+                    self.workers[number] = worker = _Worker(self.results, self.device)
                 worker.begin(task, self.timeout)
 
     def _next(self) -> Task | None:
@@ -219,13 +239,13 @@ class _Run:
 class _Worker:
     """A process of `nrs.paper.worker`, and what it is at."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: Results, device: str) -> None:
         self.process = launch(
             "from nrs.paper.worker import serve; serve()",
             results.folder,
             os.getpid(),
             stdout=subprocess.PIPE,
-            environment=dict.fromkeys(_THREADS, "1"),
+            environment=dict.fromkeys(_THREADS, "1") | {DEVICE: device},
         )
         self.ready = False
         self.task: Task | None = None

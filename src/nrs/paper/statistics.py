@@ -90,6 +90,22 @@ def compare(
     return Comparison("win" if better else "lose", p)
 
 
+def critical_difference_of(first: Sample, second: Sample, *, level: float = LEVEL) -> float | None:
+    """The smallest difference of two means that `compare` calls significant; None as there.
+
+    Examples
+    --------
+    >>> round(critical_difference_of(Sample(91.5, 0.3, 5), Sample(90.0, 0.3, 5)), 4)
+    0.4375
+    """
+    if first.std is None or second.std is None or min(first.n, second.n) < 2:
+        return None
+    degrees = first.n + second.n - 2
+    pooled = ((first.n - 1) * first.std**2 + (second.n - 1) * second.std**2) / degrees
+    width = math.sqrt(pooled * (1 / first.n + 1 / second.n))
+    return float(stats.t.ppf(1 - level / 2, degrees)) * width
+
+
 def win_tie_lose(outcomes: Iterable[str]) -> tuple[int, int, int]:
     """Count outcomes.
 

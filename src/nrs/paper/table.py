@@ -94,8 +94,8 @@ class Printed:
         dataset: it is measured only when that is named, and shown only once it was measured.
     comparable : whether agreement with the reported value means anything: not for times on another
         machine or other data.
-    tolerance : largest difference from the reported value that agrees; None is the report's usual
-        one.
+    exact : a count, which is the printed number or another one; else trials are compared by the
+        paper's t-test.
     """
 
     row: str
@@ -107,7 +107,7 @@ class Printed:
     note: str = ""
     extra: frozenset[str] = frozenset()
     comparable: bool = True
-    tolerance: float | None = None
+    exact: bool = False
 
 
 @dataclass

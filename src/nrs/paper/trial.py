@@ -1,13 +1,22 @@
-"""What measurements share: their data, their clock, and the record of a search."""
+"""What measurements share: their data, device and clock, and the record of a search."""
 
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from nrs.datasets import Dataset, DatasetNotFoundError, load
+
+# How a run passes its device on to its processes.
+DEVICE = "NRS_PAPER_DEVICE"
+
+
+def device() -> str:
+    """Where networks are trained: what ``nrs paper run --device`` was given, else ``"auto"``."""
+    return os.environ.get(DEVICE, "auto")
 
 
 @functools.lru_cache(maxsize=4)

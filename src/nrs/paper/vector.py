@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from nrs.baselines import model_size
 from nrs.datasets import Dataset, folds, info, paper_preprocess, paper_table
-from nrs.paper.methods import NETWORKS, Size, Task, candidates, estimator, searched_as
+from nrs.paper.methods import NETWORKS, Size, Task, candidates, estimator, is_nrs, searched_as
 from nrs.paper.table import Cell, Found, Measured, NotHereError, Search, Subject
 from nrs.paper.trial import Clock, best_of, load_or_reason
 
@@ -25,6 +25,9 @@ from nrs.paper.trial import Clock, best_of, load_or_reason
 SEARCH_SEED = 42
 # The authors' configurations say which layers follow NRS on these: see `nrs.tabular.recipe`.
 KNOWN_WIDTH = frozenset({"satimage", "letter", "USPS", "MNIST", "GISETTE"})
+# With more training rows, searching the layers takes hours on one core: as MNIST's.
+LARGE = 100_000
+LARGE_HEAD = {"hidden": [512, 512], "batch_size": 512}
 # One tenth of a small set is too small to choose by: so many tenths that they hold these rows.
 ENOUGH_ROWS = 500
 
@@ -133,7 +136,7 @@ class Plan:
         return settings | dict(subject.setting) | {**self.overrides.get(subject.method, {})}
 
     def _base(self, dataset: str, method: str) -> dict[str, Any]:
-        if searched_as(method) != "NRS":
+        if not is_nrs(method):
             return {}
         entry = info(dataset)
         row = entry.paper or entry.variant_of or ""
@@ -152,6 +155,8 @@ class Plan:
         known = not KNOWN_WIDTH.isdisjoint({dataset, info(dataset).variant_of})
         if method == "NRS" and (known or self._fixed_epochs(dataset, method) is not None):
             return [{}]
+        if method == "NRS" and _n_train(dataset) > LARGE:
+            return [LARGE_HEAD]
         return candidates(method, task)[: self.max_candidates]
 
     def _search_network(self, search: Search, data: Dataset) -> dict[str, Any]:
@@ -160,7 +165,7 @@ class Plan:
         fixed = self._fixed_epochs(search.dataset, method)
         ends = self.epoch_choices if fixed is None else (fixed,)
         choices = self._candidates(search.dataset, method, task)
-        splits = self._splits(data, task, held_out=method in ("NRS", "NDF-paper"))
+        splits = self._splits(data, task, held_out=is_nrs(method) or method == "NDF-paper")
         tried = []
         for choice in choices:
             settings = self._base(search.dataset, method) | choice
@@ -231,6 +236,12 @@ def task_of(dataset: str) -> Task:
     ('classification', 'regression')
     """
     return "regression" if info(dataset).task == "regression" else "classification"
+
+
+def _n_train(dataset: str) -> float:
+    """Training rows, by the catalog: the paper's random splits train on 70 %."""
+    rows = info(dataset).rows
+    return rows["train"] if "train" in rows else 0.7 * rows["all"]
 
 
 def parts_of(dataset: str, seed: int, n_folds: int) -> Iterator[Dataset]:

@@ -87,16 +87,10 @@ def mobilenet_with_head(classes: int) -> nn.Module:
 
 
 def se_resnet50(classes: int, excite: str) -> nn.Module:
-    """ResNet-50 whose residual branches end with a block that weighs their channels."""
-    from nrs.vision.cifar import EXCITES
+    """ResNet-50 whose residual branches end with a block: what imagenet_se trains."""
+    from nrs.vision.models import ModelSettings, build_model
 
-    network = torchvision_model("resnet50", classes)
-    for stage in range(1, 5):
-        for block in network.get_submodule(f"layer{stage}").children():
-            width = block.bn3.num_features  # type: ignore[union-attr]
-            # The block works on what the last normalisation gives, before the shortcut is added.
-            block.bn3 = nn.Sequential(block.bn3, EXCITES[excite](width))  # type: ignore[arg-type]
-    return network
+    return build_model(ModelSettings("torchvision/resnet50", excite=excite), classes)
 
 
 def _rows(table: str) -> dict[str, dict[str, str]]:

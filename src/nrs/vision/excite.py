@@ -222,6 +222,45 @@ def _kept(make: Callable[..., Tensor], *sizes: int) -> Tensor:
         return make(*sizes)
 
 
+def add_excite(model: nn.Module, block: Callable[[int], nn.Module]) -> nn.Module:
+    """Put a block that weighs channels at the end of every residual branch of a ResNet, in place.
+
+    This is where squeeze-and-excitation stands (Hu et al., 2018): on what the last normalisation
+    of a branch gives, before the shortcut is added.
+
+    Parameters
+    ----------
+    model : a ResNet of torchvision.
+    block : makes the block from a number of channels, such as `SEBlock` or `NRSExcite`.
+
+    Raises
+    ------
+    ValueError
+        If the model has no such branches.
+
+    Examples
+    --------
+    >>> from nrs.vision._torchvision import torchvision
+    >>> network = torchvision().models.resnet18()
+    >>> add_excite(network, SEBlock)(torch.randn(2, 3, 64, 64)).shape
+    torch.Size([2, 1000])
+    """
+    branches = [
+        (module, "bn3" if hasattr(module, "bn3") else "bn2")
+        for module in model.modules()
+        if hasattr(module, "downsample") and hasattr(module, "bn2")
+    ]
+    if not branches:
+        raise ValueError(
+            f"Only torchvision's ResNets have branches to end with a block; got "
+            f"{type(model).__name__}"
+        )
+    for module, name in branches:
+        norm: nn.BatchNorm2d = module.get_submodule(name)  # type: ignore[assignment]
+        setattr(module, name, nn.Sequential(norm, block(norm.num_features)))
+    return model
+
+
 def replace_se(
     model: nn.Module, n_per: int = 1, n_h: int = 3, *, seed: int | None = None
 ) -> nn.Module:

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from nrs._util.seeds import seeded
 from nrs.vision._torchvision import timm, torchvision
 from nrs.vision.architecture import find_classifier, put_submodule
+from nrs.vision.cifar import EXCITES as EXCITING
 from nrs.vision.cifar import cifar_network
-from nrs.vision.excite import replace_se
+from nrs.vision.excite import add_excite, replace_se
 from nrs.vision.head import NRSHead, add_head
 from nrs.vision.pooling import BilinearPool, CompactBilinearPool, ISqrtCovPool
 
@@ -39,10 +40,13 @@ class ModelSettings:
     sketch : int
         Size of compact bilinear pooling.
     excite : {"none", "se", "nrs"}
-        Of the networks of ``"cifar/"``; elsewhere ``"nrs"`` replaces every squeeze-and-excitation
-        block, and the others leave the network as it is.
+        What weighs the channels. The networks of ``"cifar/"`` and torchvision's ResNets get
+        such blocks (``"se"`` has no biases, as in the paper); elsewhere ``"nrs"`` replaces every
+        squeeze-and-excitation block, and the others leave the network as it is.
     pretrained : bool
         Whether torchvision's or timm's weights are fetched.
+    release : str
+        Which of torchvision's weights; ``"DEFAULT"`` are its best, ``"IMAGENET1K_V1"`` its first.
     weights : str
         A safetensors file with the backbone's weights, instead.
     drop : float
@@ -57,6 +61,7 @@ class ModelSettings:
     sketch: int = 8192
     excite: str = "none"
     pretrained: bool = False
+    release: str = "DEFAULT"
     weights: str = ""
     drop: float = 0.0
 
@@ -219,7 +224,7 @@ def _backbone(settings: ModelSettings, num_classes: int, fetch: bool) -> nn.Modu
         if source == "torchvision":
             if name == "googlenet":
                 extras["aux_logits"] = True  # Else only there without weights.
-            weights = "DEFAULT" if pretrained else None
+            weights = settings.release if pretrained else None
             model = torchvision().models.get_model(name, weights=weights, **extras)
             if hasattr(model, "transform_input"):
                 # Inception's weights are of other units; no tensor of the network tells it.
@@ -234,6 +239,8 @@ def _backbone(settings: ModelSettings, num_classes: int, fetch: bool) -> nn.Modu
         load_weights(model, settings.weights)
     if settings.head == "linear" and (loaded or _has_hidden_layers(model)):
         _renew_classifier(model, num_classes)
+    if source == "torchvision" and name.startswith("resnet") and settings.excite != "none":
+        return add_excite(model, EXCITING[settings.excite])
     if settings.excite == "nrs":
         replace_se(model)
     return model

@@ -39,6 +39,7 @@ _MODEL = record(
         "sketch": integer(1, 1 << 20),
         "excite": choice(*EXCITES),
         "pretrained": flag,
+        "release": text(100),
         "weights": text(),
         "drop": number(0, 1),
     },

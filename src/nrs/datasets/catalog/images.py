@@ -19,6 +19,8 @@ def _folder(
     notes: str,
     *,
     archive: Source | None = None,
+    archives: tuple[Source, ...] = (),
+    other_forms: tuple[tuple[Source, ...], ...] = (),
     variant_of: str | None = None,
 ) -> Entry:
     return Entry(
@@ -32,7 +34,8 @@ def _folder(
         page=page,
         licence=licence,
         notes=notes,
-        sources=() if archive is None else (archive,),
+        sources=archives if archive is None else (archive,),
+        other_forms=other_forms,
         layout="files",
         variant_of=variant_of,
     )
@@ -52,6 +55,18 @@ def _cifar_100(part: Part, member: str) -> Source:
     )
 
 
+def _cifar_100_python(part: Part) -> Source:
+    return Source(
+        file="cifar-100-python.tar.gz",
+        part=part,
+        format="cifar-pickle",
+        members=(f"cifar-100-python/{part}",),
+        options={"labels": "fine_labels"},
+        checksum="md5:eb9058c3a382ffc7106e4002c42a8d85",
+        limit=400_000_000,
+    )
+
+
 IMAGES: tuple[Entry, ...] = (
     Entry(
         name="CIFAR-100",
@@ -64,6 +79,7 @@ IMAGES: tuple[Entry, ...] = (
         page=_CIFAR_PAGE,
         licence="no licence stated; cite Krizhevsky 2009",
         sources=(_cifar_100("train", "train.bin"), _cifar_100("test", "test.bin")),
+        other_forms=((_cifar_100_python("train"), _cifar_100_python("test")),),
         preprocess="pixels",
         notes="Fine labels. A row is 3 × 32 × 32: red, green, blue.",
         aliases=("cifar100",),
@@ -107,13 +123,30 @@ IMAGES: tuple[Entry, ...] = (
         {"train": 8144, "test": 8041}, 196,
         "https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
         "non-commercial research only",
-        "The owner's files are no longer at their address: put your own copy in place.",
+        "The owner's files are no longer at their address: put your own copy in place. Either of "
+        "its two forms will do: cars_train.tgz, cars_test.tgz, car_devkit.tgz and "
+        "cars_test_annos_withlabels.mat, or car_ims.tgz and cars_annos.mat.",
+        archives=tuple(
+            Source(file=file, part="all", format="files", limit=4 * _GIB)
+            for file in (
+                "cars_train.tgz", "cars_test.tgz", "car_devkit.tgz",
+                "cars_test_annos_withlabels.mat",
+            )
+        ),
+        other_forms=(
+            tuple(
+                Source(file=file, part="all", format="files", limit=4 * _GIB)
+                for file in ("car_ims.tgz", "cars_annos.mat")
+            ),
+        ),
     ),
     _folder(
         "ImageNet", "ILSVRC 2012, a thousand classes", "imagenet",
         {"train": 1_281_167, "test": 50_000}, 1000,
         "https://www.image-net.org/challenges/LSVRC/2012/",
         "non-commercial research and education only; needs an account",
-        "A local folder with train/ and val/, a folder a class; the paper tests on val.",
+        "A local folder with train/, a folder a class, and val/, sorted likewise or as published: "
+        "then with ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv beside. The paper tests on "
+        "val.",
     ),
 )  # fmt: skip

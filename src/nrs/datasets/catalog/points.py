@@ -69,8 +69,10 @@ POINTS: tuple[Entry, ...] = (
             ),
         ),
         notes=(
-            "The sampled form most work uses; reading it needs h5py. The paper takes 1,024 points "
-            "and prints 9823 and 2464 objects; the meshes are 9843 and 2468 (ModelNet40-meshes)."
+            "The sampled form most work uses; reading it needs h5py. Its server has often been out "
+            "of reach since late 2024: a copy of the archive by hand will do. The paper takes "
+            "1,024 points and prints 9823 and 2464 objects; the meshes are 9843 and 2468 "
+            "(ModelNet40-meshes)."
         ),
     ),
     _meshes(
@@ -83,11 +85,23 @@ POINTS: tuple[Entry, ...] = (
         variant_of="ModelNet40",
     ),
     _meshes(
+        "ModelNet40-normals", "Clouds of 10,000 points with normals on 40 kinds of CAD models",
+        "modelnet40_normal_resampled", {"train": 9843, "test": 2468}, 40,
+        "A text a cloud, x,y,z,nx,ny,nz a line, and lists of names: what the paper trains "
+        "PointNet++ on. Its server has often been out of reach since late 2024: a copy by hand "
+        "will do.",
+        Source(
+            url="https://shapenet.cs.stanford.edu/media/modelnet40_normal_resampled.zip",
+            file="modelnet40_normal_resampled.zip", part="all", format="files", limit=16 * _GIB,
+        ),
+        variant_of="ModelNet40",
+    ),
+    _meshes(
         "ModelNet10", "CAD models of 10 kinds (.off)", "ModelNet10",
         {"train": 3991, "test": 908}, 10,
         "A folder a kind, with train/ and test/ below. ModelNet10-points has clouds.",
         Source(
-            url="https://vision.princeton.edu/projects/2014/3DShapeNets/ModelNet10.zip",
+            url="https://3dvision.princeton.edu/projects/2014/3DShapeNets/ModelNet10.zip",
             file="ModelNet10.zip", part="all", format="files", limit=8 * _GIB,
         ),
     ),

@@ -85,6 +85,12 @@ _CIFAR_10: dict[str, Any] = {
     "checksum": "sha256:c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
     "limit": 400_000_000,
 }
+_CIFAR_10_PYTHON: dict[str, Any] = {
+    "file": "cifar-10-python.tar.gz",
+    "format": "cifar-pickle",
+    "checksum": "md5:c58f30108f718f92721af3b95e74349a",
+    "limit": 400_000_000,
+}
 SARCOS_PAGE = "https://gaussianprocess.org/gpml/data/"
 SARCOS_NOTES = (
     "The target is the first of seven torques (the paper's); the paper does not say how the "
@@ -225,6 +231,18 @@ TABLES: tuple[Entry, ...] = (
                 **_CIFAR_10,
             ),
             Source(part="test", members=("cifar-10-batches-bin/test_batch.bin",), **_CIFAR_10),
+        ),
+        other_forms=(
+            (
+                Source(
+                    part="train",
+                    members=tuple(f"cifar-10-batches-py/data_batch_{i}" for i in range(1, 6)),
+                    **_CIFAR_10_PYTHON,
+                ),
+                Source(
+                    part="test", members=("cifar-10-batches-py/test_batch",), **_CIFAR_10_PYTHON
+                ),
+            ),
         ),
         preprocess="pixels",
         notes="A row is 3 × 32 × 32: red, green, blue.",

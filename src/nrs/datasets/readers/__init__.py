@@ -8,6 +8,7 @@ from typing import Any
 
 from nrs.datasets.readers.arff import read_arff
 from nrs.datasets.readers.cifar import read_cifar
+from nrs.datasets.readers.cifar_pickle import read_cifar_pickle
 from nrs.datasets.readers.hdf5 import read_hdf5
 from nrs.datasets.readers.letor import iter_letor, read_letor, write_letor
 from nrs.datasets.readers.libsvm import read_libsvm
@@ -18,6 +19,7 @@ from nrs.datasets.readers.table import read_table
 READERS: dict[str, Callable[..., Rows]] = {
     "arff": read_arff,
     "cifar": read_cifar,
+    "cifar-pickle": read_cifar_pickle,
     "hdf5": read_hdf5,
     "letor": read_letor,
     "libsvm": read_libsvm,
@@ -49,6 +51,7 @@ __all__ = [
     "read",
     "read_arff",
     "read_cifar",
+    "read_cifar_pickle",
     "read_hdf5",
     "read_letor",
     "read_libsvm",
