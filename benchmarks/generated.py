@@ -7,13 +7,15 @@
 - wide: 3,000 training rows of ``make_classification``, of whose columns a few matter.
   Accuracy on 2,000 test rows.
 
-Every method is at its defaults, on one thread; CatBoost is told which column is a category, others
+Finished cells of the JSON file are not measured again: a run that was stopped resumes. Every method
+is at its defaults, on one thread; CatBoost is told which column is a category, others
 than NRS and CatBoost get it as pandas' categories.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -78,25 +80,38 @@ def measure_wide(method: str, seed: int, columns: int, informative: int) -> dict
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3, help="of the levels")
+    parser.add_argument("--seeds", type=int, default=3, help="at most so many of each set")
     parser.add_argument("--methods", nargs="*", default=METHODS)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     cells: list[dict[str, Any]] = []
-    for method in chosen.methods:
-        for seed in range(chosen.seeds):
-            found = in_plain_process(measure_levels, method=method, seed=seed)
-            cells.append({"set": "1,500 levels", "method": method, "seed": seed} | found)
-    for columns, informative, seeds in WIDE:
+    if chosen.json and chosen.json.exists():
+        cells = json.loads(chosen.json.read_text())["cells"]
+    done = {(cell["set"], cell["method"], cell["seed"]) for cell in cells}
+    for name, measure, arguments, seeds in plan(chosen.seeds):
         for method in chosen.methods:
             for seed in range(seeds):
-                arguments = {"seed": seed, "columns": columns, "informative": informative}
-                found = in_plain_process(measure_wide, method=method, **arguments)
-                name = f"{columns:,} columns, {informative} matter"
+                if (name, method, seed) in done:
+                    continue
+                found = in_plain_process(measure, method=method, seed=seed, **arguments)
                 cells.append({"set": name, "method": method, "seed": seed} | found)
-        if chosen.json:
-            write_json(chosen.json, provenance(seeds=chosen.seeds) | {"cells": cells})
+                if chosen.json:
+                    write_json(chosen.json, provenance(seeds=chosen.seeds) | {"cells": cells})
     print(summary(cells))
+
+
+def plan(seeds: int) -> list[tuple[str, Any, dict[str, int], int]]:
+    """Name, measurement, arguments and seeds of each set."""
+    wide = [
+        (
+            f"{columns:,} columns, {informative} matter",
+            measure_wide,
+            {"columns": columns, "informative": informative},
+            min(seeds, most),
+        )
+        for columns, informative, most in WIDE
+    ]
+    return [("1,500 levels", measure_levels, {}, seeds), *wide]
 
 
 def summary(cells: list[dict[str, Any]]) -> str:
