@@ -158,9 +158,14 @@ class Target:
         # A batch of rows that all have weight zero teaches nothing.
         return (each * weights).sum() / total.clamp_min(torch.finfo(total.dtype).tiny)
 
-    def indicators(self, y: np.ndarray) -> np.ndarray:
-        """Numbers of which a column may explain the variance, ``(n, outputs)``."""
-        return y.reshape(len(y), -1).astype(np.float64)
+    def indicators(self, y: np.ndarray, outputs: np.ndarray | None = None) -> np.ndarray:
+        """Numbers of which a column may explain the variance, ``(n, outputs)``: all, or some."""
+        columns = y.reshape(len(y), -1)
+        return (columns if outputs is None else columns[:, outputs]).astype(np.float64)
+
+    def frequency(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Weighted sum of the squares of each indicator, ``(outputs,)``."""
+        return weights @ self.indicators(y) ** 2
 
     def answer(self, outputs: Tensor) -> np.ndarray:
         """Probabilities, or numbers in the units of the target."""
@@ -402,9 +407,13 @@ class ClassTarget(Target):
         values = table.column(0, "boolean" if kind == "b" else "number").values
         return self.encode(values.astype(self.classes.dtype))
 
-    def indicators(self, y: np.ndarray) -> np.ndarray:
-        hot: np.ndarray = y[:, None] == np.arange(self.n_outputs)
+    def indicators(self, y: np.ndarray, outputs: np.ndarray | None = None) -> np.ndarray:
+        hot: np.ndarray = y[:, None] == (np.arange(self.n_outputs) if outputs is None else outputs)
         return hot.astype(np.float64)
+
+    def frequency(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        # One column per class would not fit in memory if they are many.
+        return np.bincount(y, weights, self.n_outputs)
 
     def answer(self, outputs: Tensor) -> np.ndarray:
         # In float64, so that the rows sum to one as precisely as scikit-learn expects; by SciPy
