@@ -300,7 +300,7 @@ def find_temperature(
     """The number that divides out-of-bag outputs so that their loss is least.
 
     A few rows cannot tell, and lose little by a temperature near 1: its logarithm has a normal
-    prior, which all rows together must outweigh.
+    prior, which all rows together must outweigh; rows of weight 0 are none of them.
 
     Examples
     --------
@@ -311,7 +311,8 @@ def find_temperature(
     1.2
     """
     choices = torch.logspace(-2, 2, 161, base=2.0, dtype=torch.float32)
-    prior = PRIOR_OF_TEMPERATURE * choices.log().square() / len(y)
+    n_rows = len(y) if weights is None else max(1, int((weights > 0).sum()))
+    prior = PRIOR_OF_TEMPERATURE * choices.log().square() / n_rows
     losses = [float(target.loss(outputs / choice, y, weights)) for choice in choices]
     return float(choices[int(np.argmin(np.add(losses, prior.numpy())))])
 
