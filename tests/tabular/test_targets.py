@@ -14,6 +14,7 @@ from nrs.tabular.targets import (
     ClassTarget,
     MultilabelTarget,
     RegressionTarget,
+    find_temperature,
     labels_as_array,
     mean_odds,
     mean_probabilities,
@@ -190,3 +191,12 @@ def test_rows_without_weight_do_not_decide():
     weights = (torch.arange(100) < 50).float()
     assert weigh_views(views, truth, target, weights).tolist() == [2, 0]
     assert weigh_views(views, truth, target, 1 - weights).tolist() == [0, 2]
+
+
+def test_rows_of_weight_zero_do_not_make_a_temperature_certain():
+    target, truth = ClassTarget(np.arange(2)), torch.arange(400) % 4 // 3
+    outputs = torch.tensor([[4.0, 0.0]]).repeat(400, 1)
+    weights = (torch.arange(400) < 4).float()
+    few = find_temperature(target, outputs[:4], truth[:4])
+    assert find_temperature(target, outputs, truth, weights * 100) == few
+    assert few < find_temperature(target, outputs, truth)

@@ -139,7 +139,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             target = reader.make_target(source)
             encoder = source.encoder(self.categorical_features, recipe.scale, target, folds)
             # The columns that the encoder made decide the width.
-            recipe = reader.resolve(source.n_rows, encoder.n_features_out_)
+            recipe = reader.resolve(source.n_rows, encoder.n_features_read_)
             rows, held_out = source.rows(encoder, target, folds, run.device)
             shape = {"rows": source.n_rows, "columns": source.n_columns}
             origin = {"at": time.time(), "seed": run.seed, **shape, "data": rows.checksum()}

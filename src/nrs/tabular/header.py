@@ -141,10 +141,10 @@ _MEANS = record(
         "places": list_of(COUNT, 1),
         "outputs": list_of(COUNT, 1),
         "n_folds": integer(1, 1 << 10),
-        "sums": list_of(number(-LIMIT, LIMIT)),
-        "mean": list_of(number(-LIMIT, LIMIT)),
-        "scale": list_of(number(MIN_DEVIATION)),
-        "prior": number(1, LIMIT),
+        "sums": list_of(real(-LIMIT, LIMIT)),
+        "mean": list_of(real(-LIMIT, LIMIT)),
+        "scale": list_of(real(MIN_DEVIATION)),
+        "prior": real(1, LIMIT),
     }
 )
 _CATEGORY: dict[str, Schema[object]] = {

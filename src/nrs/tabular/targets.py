@@ -159,9 +159,14 @@ class Target:
         # A batch of rows that all have weight zero teaches nothing.
         return (each * weights).sum() / total.clamp_min(torch.finfo(total.dtype).tiny)
 
-    def indicators(self, y: np.ndarray) -> np.ndarray:
-        """Numbers of which a column may explain the variance, ``(n, outputs)``."""
-        return y.reshape(len(y), -1).astype(np.float64)
+    def indicators(self, y: np.ndarray, outputs: np.ndarray | None = None) -> np.ndarray:
+        """Numbers of which a column may explain the variance, ``(n, outputs)``: all, or some."""
+        columns = y.reshape(len(y), -1)
+        return (columns if outputs is None else columns[:, outputs]).astype(np.float64)
+
+    def frequency(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Weighted sum of the squares of each indicator, ``(outputs,)``."""
+        return weights @ self.indicators(y) ** 2
 
     def answer(self, outputs: Tensor) -> np.ndarray:
         """Probabilities, or numbers in the units of the target."""
@@ -296,7 +301,7 @@ def find_temperature(
     """The number that divides out-of-bag outputs so that their loss is least.
 
     A few rows cannot tell, and lose little by a temperature near 1: its logarithm has a normal
-    prior, which all rows together must outweigh.
+    prior, which all rows together must outweigh; rows of weight 0 are none of them.
 
     Examples
     --------
@@ -307,7 +312,8 @@ def find_temperature(
     1.2
     """
     choices = torch.logspace(-2, 2, 161, base=2.0, dtype=torch.float32)
-    prior = PRIOR_OF_TEMPERATURE * choices.log().square() / len(y)
+    n_rows = len(y) if weights is None else max(1, int((weights > 0).sum()))
+    prior = PRIOR_OF_TEMPERATURE * choices.log().square() / n_rows
     losses = [float(target.loss(outputs / choice, y, weights)) for choice in choices]
     return float(choices[int(np.argmin(np.add(losses, prior.numpy())))])
 
@@ -416,9 +422,13 @@ class ClassTarget(Target):
         values = table.column(0, "boolean" if kind == "b" else "number").values
         return self.encode(values.astype(self.classes.dtype))
 
-    def indicators(self, y: np.ndarray) -> np.ndarray:
-        hot: np.ndarray = y[:, None] == np.arange(self.n_outputs)
+    def indicators(self, y: np.ndarray, outputs: np.ndarray | None = None) -> np.ndarray:
+        hot: np.ndarray = y[:, None] == (np.arange(self.n_outputs) if outputs is None else outputs)
         return hot.astype(np.float64)
+
+    def frequency(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        # One column per class would not fit in memory if they are many.
+        return np.bincount(y, weights, self.n_outputs)
 
     def answer(self, outputs: Tensor) -> np.ndarray:
         # In float64, so that the rows sum to one as precisely as scikit-learn expects; by SciPy

@@ -29,10 +29,14 @@ def many_levels(n=1000, n_levels=80, seed=0, effect=2.0):
     return frame, strength[level] + 0.5 * x + rng.logistic(size=n)
 
 
+def sums_of(encoder, target, y, n_folds=8):
+    return LevelSums(encoder, target, n_folds, target.frequency(y, np.ones(len(y))))
+
+
 def encode(frame, y, folds, target, weight=None, n_folds=8):
     table = read_table(frame)
     encoder = TableEncoder().fit(table)
-    sums = LevelSums(encoder, target, n_folds)
+    sums = sums_of(encoder, target, target.encode(y), n_folds)
     sums.add(table, target.encode(y), weight, folds)
     encoder = encoder.with_means(sums.means())
     return encoder, encoder.transform(table, folds=folds)[:, encoder.variants_ >= 0]
@@ -67,7 +71,8 @@ def test_a_feature_is_the_mean_of_the_level_without_two_folds():
 @given(st.integers(0, 999), st.integers(0, 10_000))
 def test_no_row_tells_of_its_own_target(row, seed):
     frame, y = many_levels()
-    folds = np.random.default_rng(seed).integers(0, 8, len(y))
+    # Another stream than that of the levels, which would be those of the folds.
+    folds = np.random.default_rng([seed, 1]).integers(0, 8, len(y))
     labels = (y > 0).astype(int)
     target = ClassTarget(np.arange(2))
     encoder, before = encode(frame, labels, folds, target)
@@ -88,12 +93,11 @@ def test_the_sums_of_parts_are_those_of_the_whole():
     folds = np.arange(len(y)) % 8
     target = RegressionTarget.of(y)
     encoder = TableEncoder().fit(frame)
-    whole, parts = LevelSums(encoder, target, 8), [LevelSums(encoder, target, 8) for _ in range(2)]
     z = target.encode(y)
+    whole, merged, *parts = (sums_of(encoder, target, z) for _ in range(4))
     whole.add(read_table(frame), z, None, folds)
     for part, rows in zip(parts, (slice(0, 300), slice(300, None)), strict=True):
         part.add(read_table(frame.iloc[rows]), z[rows], None, folds[rows])
-    merged = LevelSums(encoder, target, 8)
     merged.restore(parts[0].arrays() + parts[1].arrays())
     np.testing.assert_allclose(merged.arrays(), whole.arrays())
     assert merged.means().keys() == whole.means().keys() == {0}
@@ -185,3 +189,61 @@ def test_an_onnx_file_has_the_same_means(tmp_path):
     _, found = session.run(None, {name: values[:, None] for name, values in cells.items()})
     np.testing.assert_allclose(found, model.predict_proba(new), atol=1e-5)
     assert model.feature_importances_[0] > 0.6
+
+
+def test_levels_in_one_fold_have_no_mean():
+    # As where groups are levels: training rows would all read 0, and new rows something else.
+    frame, y = many_levels()
+    frame["store"] = frame["store"].fillna("none")
+    model = NRSRegressor(**QUICK | {"epochs": 1}).fit(frame, y, groups=frame["store"])
+    assert (model.encoder_.variants_ < 0).all()
+    # Of levels of both kinds, only the others.
+    target, folds = RegressionTarget.of(y), np.arange(len(y)) % 8
+    alone = frame["store"].isin(["s001", "s002"]).to_numpy()
+    folds[alone] = 3
+    encoder, found = encode(frame, y, folds, target)
+    one = encoder.encoders[0]
+    assert len(one.means.places) == len(one.levels) - 2
+    assert (found[alone] == 0).all()
+    assert (encoder.transform(frame[alone])[:, encoder.variants_ >= 0] == 0).all()
+
+
+def test_a_row_that_outweighs_all_others_leaves_a_model_that_loads(tmp_path):
+    frame, y = many_levels()
+    weight = np.ones(len(y))
+    weight[1] = 1e30
+    model = NRSRegressor(**QUICK | {"epochs": 1}).fit(frame, y, sample_weight=weight)
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(
+        NRSRegressor.load(tmp_path / "m").predict(frame), model.predict(frame)
+    )
+
+
+def test_sums_are_bounded_whatever_the_classes_and_columns(monkeypatch):
+    frame, y = many_levels(2000)
+    frame = frame.assign(other=frame["store"].to_numpy()[::-1])
+    ranks = np.argsort(np.argsort(y)) // 4
+    target = ClassTarget(np.arange(500))
+    encoder = TableEncoder().fit(frame)
+    sums = sums_of(encoder, target, ranks)
+    assert {one.shape for one in sums.sums.values()} == {(81, 8, 9)}
+    sums.add(read_table(frame), ranks, None, np.arange(len(y)) % 8)
+    monkeypatch.setattr("nrs.tabular.encode.level_means.MAX_SUMS", 2 * 20 * 8 * 9)
+    few = sums_of(encoder, target, ranks)
+    # The most frequent levels, and what is missing.
+    assert {one.shape for one in few.sums.values()} == {(21, 8, 9)}
+
+
+def test_the_most_frequent_classes_have_means():
+    y = np.repeat(np.arange(10), np.arange(1, 11))
+    frame = pd.DataFrame({"a": ["x"] * len(y)})
+    sums = sums_of(TableEncoder().fit(frame), ClassTarget(np.arange(10)), y)
+    assert sums.outputs.tolist() == list(range(2, 10))
+
+
+def test_features_of_other_members_do_not_count():
+    frame, y = many_levels(1500)
+    model = NRSRegressor(**QUICK | {"epochs": 1, "n_mul": 1}).fit(frame, y)
+    encoder = model.encoder_
+    assert encoder.n_features_read_ == encoder.n_features_out_ - 7
+    assert model.recipe_.subspaces == encoder.n_features_read_

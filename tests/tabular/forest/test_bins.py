@@ -5,7 +5,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nrs.tabular.forest.bins import PiecewiseLinear, find_edges
+from nrs.tabular.forest.bins import (
+    MAX_BINNED_FEATURES,
+    PiecewiseLinear,
+    find_bins,
+    find_edges,
+)
 
 
 def test_bins_separate_values_as_categories_do():
@@ -63,3 +68,10 @@ def test_edges_ascend_and_span_the_values(values, n_bins):
     assert len(edges) <= n_bins + 1
     assert (np.diff(edges) > 0).all()
     assert edges[0] == min(values)
+
+
+def test_only_features_that_may_have_bins_make_a_table_wide():
+    x = np.random.default_rng(0).normal(size=(50, MAX_BINNED_FEATURES + 1))
+    assert find_bins(x, 8)[0].n_bins == 0
+    binned = np.arange(x.shape[1]) < 3
+    assert find_bins(x, 8, binned=binned)[0].n_bins == 24

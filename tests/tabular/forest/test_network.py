@@ -9,7 +9,7 @@ import torch
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.grow import as_index, draw_subspaces
-from nrs.tabular.forest.network import ForestNetwork, forest_loss, out_of_bag
+from nrs.tabular.forest.network import ForestNetwork, forest_loss, joint_slope, out_of_bag
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import (
     ClassTarget,
@@ -176,3 +176,27 @@ def test_lower_precision_is_of_the_products_alone():
         torch.int64,
     }
     assert network.norm.running_mean.isfinite().all()
+
+
+def _slope(members, n_folds=4, shares=None):
+    """The slope of a forest whose members say this: (K, C, B)."""
+    shares = torch.ones(len(members)) if shares is None else shares
+    forest = SimpleNamespace(shares=shares, members=lambda x: members)
+    sees, target = Folds(n_folds).sees(len(members)), ClassTarget(np.arange(members.shape[1]))
+    return joint_slope(forest, torch.zeros(1), sees, target)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("common", [0.0, 0.1, 1.0])
+def test_all_members_are_surer_than_those_of_a_fold_by_no_more_than_their_numbers(seed, common):
+    draw = torch.Generator().manual_seed(seed)
+    shared, own = torch.randn(3, 10, generator=draw), torch.randn(8, 3, 10, generator=draw)
+    assert 1 <= _slope(common * shared + 0.1 * own) <= 7 / 2
+
+
+def test_members_that_agree_or_say_nothing_are_no_surer_together():
+    agreed = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
+    assert _slope(agreed.repeat(8, 1, 1)) == pytest.approx(1, abs=1e-5)
+    assert _slope(torch.zeros(8, 3, 50)) == 1
+    # One that counts is compared with none.
+    assert _slope(torch.randn(8, 3, 50), shares=torch.eye(8)[0] * 8) == 1

@@ -142,16 +142,16 @@ class CategoryEncoder(ColumnEncoder):
         own += [" (log frequency)"] * bool(self.counts)
         return own + [" (target mean)"] * len(self.variants)
 
-    def common_levels(self) -> np.ndarray:
+    def common_levels(self, most: int = MAX_MEANS) -> np.ndarray:
         """Places of the levels whose targets have a mean; none of few levels, or of rare ones.
 
-        What is missing is a level too.
+        At most so many; what is missing is a level too.
         """
         # Without counts all levels are equally frequent.
         counts = np.array(self.counts or [MIN_MEAN_ROWS] * len(self.levels))
         if not self.other or counts.mean() < MIN_MEAN_ROWS:
             return np.arange(0)
-        often = np.argsort(-counts, kind="stable")[:MAX_MEANS]
+        often = np.argsort(-counts, kind="stable")[: min(most, MAX_MEANS)]
         places = np.sort(often[counts[often] > 1])
         return np.append(places, len(self.levels)) if self.missing else places
 

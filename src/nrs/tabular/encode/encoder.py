@@ -76,6 +76,7 @@ class TableEncoder(BaseEstimator):
     feature_names_out_ : ndarray of names such as ``colour=red``.
     groups_ : ndarray of int64, the source column of each feature, ascending.
     variants_ : ndarray of int64, the fold whose members read each feature; -1 where all do.
+    n_features_read_ : features that a member may read.
     kinds_ : "number", "boolean", "duration", "date" or "category" for each column.
     is_sparse_ : whether :meth:`transform` returns a CSR matrix.
 
@@ -176,6 +177,8 @@ class TableEncoder(BaseEstimator):
         groups, outputs, readers = zip(*features or [(0, "constant", -1)], strict=True)
         self.variants_ = np.array(readers, dtype=np.int64)
         self.n_features_out_ = len(groups)
+        # Of features that are made in one variant per fold, a member reads its own.
+        self.n_features_read_ = int((self.variants_ <= 0).sum())
         self.groups_ = np.array(groups, dtype=np.int64)
         self.feature_names_out_ = np.array(outputs, dtype=object)
         self.__dict__.pop("feature_names_in_", None)

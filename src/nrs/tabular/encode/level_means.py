@@ -32,6 +32,10 @@ MIN_FOLDS = 4
 MAX_OUTPUTS = 8
 # Rows' worth of the mean of all rows that is added to each level.
 MAX_PRIOR = 1_000.0
+# Sums of all columns together: they are in the header of a model file, which has bounds.
+MAX_SUMS = 2_000_000
+# Means that differ by less than this differ by rounding.
+MIN_SCALE = 1e-12
 
 
 @dataclass
@@ -67,6 +71,12 @@ class LevelMeans:
         sums = np.array(self.sums).reshape(len(self.places), self.n_folds, 1 + len(self.outputs))
         return np.concatenate([sums, np.zeros((1, *sums.shape[1:]))])
 
+    @cached_property
+    def _total(self) -> np.ndarray:
+        """The sums over all folds: (places + 1, 1 + outputs)."""
+        total: np.ndarray = self._by_fold.sum(1)
+        return total
+
     @property
     def variants(self) -> list[int]:
         """The fold that each feature leaves out."""
@@ -75,9 +85,8 @@ class LevelMeans:
     def write(self, place: np.ndarray, out: np.ndarray, fold: np.ndarray | None) -> None:
         """Write the features of rows by the places of their levels, in training by their folds."""
         row, width = rows_of(self.places, place), len(self.outputs)
-        total = self._by_fold.sum(1)
         for k in range(self.n_folds):
-            left = (total - self._by_fold[:, k])[row]
+            left = self._total[row] - self._by_fold[row, k]
             if fold is not None:
                 left -= self._by_fold[row, fold] * (fold != k)[:, None]
             # What is left of a weight after subtraction may be a rounding error below 0.
@@ -94,20 +103,34 @@ def rows_of(places: np.ndarray | list[int], place: np.ndarray) -> np.ndarray:
 
 
 class LevelSums:
-    """Sums of all columns with many levels: one `add` in memory, many in a stream, then `merge`."""
+    """Sums of all columns with many levels: one `add` in memory, many in a stream, then `merge`.
 
-    def __init__(self, encoder: TableEncoder, target: Target, n_folds: int) -> None:
+    Parameters
+    ----------
+    frequency : ndarray (outputs,)
+        What :meth:`Target.frequency` gives of all rows.
+    """
+
+    def __init__(
+        self, encoder: TableEncoder, target: Target, n_folds: int, frequency: np.ndarray
+    ) -> None:
         self.encoder, self.target, self.n_folds = encoder, target, n_folds
-        found = {index: one.common_levels() for index, one in encoder.categories().items()}
+        self.outputs = np.sort(np.argsort(-frequency, kind="stable")[:MAX_OUTPUTS])
+        if target.kind == "classes" and target.n_outputs == 2:
+            # What is not the second class is the first.
+            self.outputs = np.array([1])
+        width = 1 + len(self.outputs)
+        columns = {index: one for index, one in encoder.categories().items() if one.other}
+        most = MAX_SUMS // (max(1, len(columns)) * n_folds * width)
+        found = {index: one.common_levels(most) for index, one in columns.items()}
         self.places = {index: places for index, places in found.items() if len(places)}
-        width = 1 + target.n_outputs
         self.sums = {i: np.zeros((len(p), n_folds, width)) for i, p in self.places.items()}
         # Of all rows: weight, targets, squares of targets.
-        self.total, self.squares = np.zeros(width), np.zeros(target.n_outputs)
+        self.total, self.squares = np.zeros(width), np.zeros(len(self.outputs))
 
     def add(self, table: Table, y: np.ndarray, weight: np.ndarray | None, fold: np.ndarray) -> None:
         """Add rows, of which `y` is what the target has encoded."""
-        truth = self.target.indicators(y)
+        truth = self.target.indicators(y, self.outputs)
         each = np.concatenate([np.ones((len(truth), 1)), truth], axis=1)
         if weight is not None:
             each *= weight[:, None]
@@ -137,20 +160,16 @@ class LevelSums:
 
     def means(self) -> dict[int, LevelMeans]:
         """The means of each column whose levels differ by more than chance."""
-        outputs = self._outputs()
         found = {}
         for index, sums in self.sums.items():
-            one = _shrunken(sums[..., [0, *(1 + outputs)]], self.total, self.squares, outputs)
+            # No training row can read the mean of a level that is in one fold only, as where
+            # groups are levels: members would not have learned what it means.
+            several = (sums[..., 0] > 0).sum(1) > 1
+            one = _shrunken(sums[several], self.total, self.squares, self.outputs)
             if one is not None:
-                one.places = self.places[index].tolist()
+                one.places = self.places[index][several].tolist()
                 found[index] = one
         return found
-
-    def _outputs(self) -> np.ndarray:
-        """The outputs that have means: of two classes the second, of many the most frequent."""
-        if self.target.kind == "classes" and self.target.n_outputs == 2:
-            return np.array([1])
-        return np.sort(np.argsort(-self.squares, kind="stable")[:MAX_OUTPUTS])
 
 
 def _shrunken(
@@ -163,21 +182,24 @@ def _shrunken(
     n_rows, n_levels = weight.sum(), int(used.sum())
     if n_levels < 2 or n_rows <= n_levels:
         return None
-    mean = total[1 + outputs] / total[0]
+    mean = total[1:] / total[0]
     centre = targets.sum(0) / n_rows
     between = (targets[used] ** 2 / weight[used]).sum(0) - n_rows * centre**2
-    overall = n_rows * (squares[outputs] / total[0] - mean**2)
+    overall = n_rows * (squares / total[0] - mean**2)
     within = (overall - between).clip(0).sum() / (n_rows - n_levels)
     usual = (n_rows - (weight**2).sum() / n_rows) / (n_levels - 1)
-    variance = (between.sum() / (n_levels - 1) - within) / usual
+    # A level that outweighs all others by far leaves nothing to compare with.
+    variance = (between.sum() / (n_levels - 1) - within) / usual if usual > 0 else 0.0
     if variance <= 0:
         return None
     prior = float(np.clip(within / variance, 1.0, MAX_PRIOR))
     drawn = (targets - weight * mean) / (weight + prior)
     scale = np.sqrt((weight * drawn**2).sum(0) / n_rows)
-    if not (scale > 0).all():
-        outputs, keep = outputs[scale > 0], np.append(True, scale > 0)
-        sums, mean, scale = sums[..., keep], mean[scale > 0], scale[scale > 0]
+    differ = scale > MIN_SCALE
+    if not differ.any():
+        return None
+    sums, outputs = sums[..., np.append(True, differ)], outputs[differ]
+    mean, scale = mean[differ], scale[differ]
     return LevelMeans(
         outputs=outputs.tolist(),
         n_folds=sums.shape[1],

@@ -119,10 +119,12 @@ def find_bins(
     Parameters
     ----------
     features : (n, d) a sample of the rows; of a wide table nothing is binned.
+    binned : (d,) bool, the features that may have bins; all by default.
     """
     few = np.zeros(features.shape[1], dtype=bool)
     edges, levels = [], []
-    if n_bins and features.shape[1] <= MAX_BINNED_FEATURES:
+    n_features = features.shape[1] if binned is None else binned.sum()
+    if n_bins and n_features <= MAX_BINNED_FEATURES:
         for feature, values in enumerate(features.T):
             if binned is not None and not binned[feature]:
                 continue

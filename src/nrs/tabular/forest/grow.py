@@ -67,7 +67,8 @@ def grow_forest(task: Task) -> ForestNetwork:
     for member, own in enumerate(folds.own(recipe.members)):
         reading, times = recipe.views[member * len(recipe.views) // recipe.members]
         size = max(1, round(recipe.columns * times))
-        seen = [part[np.isin(variant[part], (-1, own))] for part in parts[reading]]
+        is_read = np.isin(variant, (-1, own))
+        seen = [part[is_read[part]] for part in parts[reading]]
         members.append(draw_subspaces(seen, recipe.subspaces, size, rng, chances[own]))
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
     blank = np.ones((folds.n_folds, 1), dtype=np.float32)

@@ -9,7 +9,6 @@ contiguous memory.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -319,7 +318,8 @@ def joint_slope(forest: FoldedForest, x: Tensor, sees: Tensor, target: Target) -
     The temperature is learned from rows of which a few members have not seen each, and members
     that agree have more reason to be sure, the more they are. What one more member would say is
     known without labels: the slope with which all others predict a member, divided by the slope
-    with which those of one fold do.
+    with which those of one fold do. Members that have nothing in common make this the ratio of
+    their numbers; more is chance.
     """
     used = forest.shares > 0
     each, shares = forest.members(x)[used], forest.shares[used].unsqueeze(1)
@@ -342,8 +342,13 @@ def joint_slope(forest: FoldedForest, x: Tensor, sees: Tensor, target: Target) -
                 square = square + (~members).sum() * answer.square().sum()
         return along / square
 
-    gained = float(slope(~single) / slope(~sees.to(x.device)[used].t()))
-    return max(1.0, gained) if math.isfinite(gained) else 1.0
+    of_fold = ~sees.to(x.device)[used].t()
+    gained, before = float(slope(~single)), float(slope(of_fold))
+    # NaN is not above 0 either.
+    if not (gained > 0 and before > 0):
+        return 1.0
+    most = (len(each) - 1) / float(of_fold.sum(1).clamp(min=1).float().mean())
+    return min(max(1.0, gained / before), max(1.0, most))
 
 
 def forest_loss(network: ForestNetwork, batch: Any, target: Target, sees: Tensor) -> Tensor:

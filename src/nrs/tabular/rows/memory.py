@@ -311,8 +311,10 @@ class MemorySource:
         encoder.fit(self.table, self.training)
         if folds.drawn is None or folds.n_folds < MIN_FOLDS or not encoder.has_many_levels:
             return encoder
-        sums = LevelSums(encoder, target, folds.n_folds)
-        sums.add(self.table, target.encode(self.labels), self.weights, folds.drawn)
+        y = target.encode(self.labels)
+        equal = np.ones(self.n_rows) if self.weights is None else self.weights
+        sums = LevelSums(encoder, target, folds.n_folds, target.frequency(y, equal))
+        sums.add(self.table, y, self.weights, folds.drawn)
         return encoder.with_means(sums.means())
 
     def classification(self, threshold: Threshold = None) -> ClassTarget | MultilabelTarget:

@@ -404,8 +404,12 @@ class TableSource:
         if folds.n_folds < MIN_FOLDS or not encoder.has_many_levels:
             return encoder
         # One more pass over the table.
-        sums, group = LevelSums(encoder, target, folds.n_folds), present()
         class_weights, times = self.weighting(target)
+        frequency = np.ones(target.n_outputs)
+        if isinstance(target, ClassTarget):
+            frequency = np.array([self.labels.weights[label] for label in target.classes.tolist()])
+            frequency *= 1.0 if class_weights is None else class_weights
+        sums, group = LevelSums(encoder, target, folds.n_folds, frequency), present()
         for chunk in self.table.chunks(self.table.groups[group.rank :: group.size]):
             batch, places = labelled_rows(chunk, self.target)
             if not len(places):
