@@ -35,6 +35,8 @@ MAX_COLUMNS = 20_000
 # Of columns that a member has no room for, those that explain so many times what chance does are
 # drawn more often.
 MIN_DEVIATIONS = 3
+# Cells that relevance is read from: of a wide table fewer rows.
+MAX_CELLS = 50_000_000
 # A column is cut into so many cells at quantiles, whose means say how relevant it is.
 CELLS = 16
 
@@ -54,7 +56,7 @@ def grow_forest(task: Task) -> ForestNetwork:
         chances = np.zeros((folds.n_folds, len(names)))
         gains = np.ones((folds.n_folds, n_features), dtype=np.float32)
     else:
-        sample = rows.sample(MAX_ROWS)
+        sample = rows.sample(min(MAX_ROWS, MAX_CELLS // n_features))
         of_levels = any(reading == LEVELS for reading, _ in recipe.views)
         max_levels = recipe.levels if of_levels else 0
         bins, few = find_bins(sample[0], recipe.bins, max_levels, binned=variants < 0)
