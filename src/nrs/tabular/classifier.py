@@ -213,9 +213,10 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         Losses and metrics by epoch (of a forest by round of several epochs, after which out-of-bag
         rows are scored).
     oob_score_ : float
-        Accuracy on out-of-bag rows; of a forest.
+        Accuracy of the predicted labels on out-of-bag rows; of a forest.
     oob_decision_function_ : ndarray (n_rows, n_classes)
-        Out-of-bag probabilities; of a forest. Not saved: a loaded model has `oob_score_` only.
+        Out-of-bag probabilities; of a forest. Each row's are those of one or two members, so they
+        are a little less sure than `predict_proba`. Not saved: a loaded model has `oob_score_` only.
     threshold_ : float
         The threshold that was given or learned, 0.5 without one; of two classes.
     oob_rows_ : ndarray of int64
