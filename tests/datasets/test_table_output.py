@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nrs.datasets.table_files import read_table_file
 from nrs.datasets.table_output import quote_formula, write_table_file
 
 RISKY = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "-", "+49 170 1"]
@@ -46,3 +47,11 @@ def test_no_text_runs_and_numbers_stay(text):
     assert quoted in (text, f"'{text}")
     if quoted and quoted[0] in "=+-@\t\r\n":
         float(quoted)
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_names_with_another_separator_are_read_back(tmp_path, sign):
+    table = pyarrow.table({"a": [1], f"x{sign}y{sign}z": [2], f"{sign}{sign}": [3]})
+    with write_table_file(tmp_path / "a.csv") as writer:
+        writer.write(table)
+    assert read_table_file(tmp_path / "a.csv").equals(table)
