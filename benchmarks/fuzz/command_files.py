@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from nrs.datasets import save_npz
-from nrs.paper.pictures import tiny_pictures
+from nrs.paper.tiny_sets import write_pictures
 
 # Texts of data that would steer a terminal, and that no library prints by itself.
 PAYLOADS = ("\x1b]0;owned\x07", "\x1b[31;59;7m", "\x9b31;59m", "\x08\x08\x0bowned")
@@ -69,7 +69,7 @@ def write_inputs(folder: Path) -> None:
     _write_tables(folder, rng)
     _write_bad_tables(folder)
     _write_special(folder)
-    tiny_pictures(folder / "pictures")
+    write_pictures("folder", folder / "pictures")
     first = min((folder / "pictures").rglob("*.png"))
     picture = first.read_bytes()
     (folder / "p_good.png").write_bytes(picture)

@@ -24,7 +24,7 @@ from nrs._util.atomic import atomic_write
 from nrs.cli.main import main
 from nrs.datasets import save_npz
 from nrs.paper import runner
-from nrs.paper.pictures import tiny_pictures
+from nrs.paper.tiny_sets import write_pictures
 from nrs.tabular.forest import workers as forest_workers
 
 # Where each run keeps what it resumes from, and what it makes.
@@ -42,7 +42,7 @@ def write_inputs(folder: Path) -> None:
     rows.mkdir()
     for part in range(4):
         frame[part::4].to_parquet(rows / f"{part}.parquet", index=False, row_group_size=100)
-    tiny_pictures(folder / "pictures")
+    write_pictures("folder", folder / "pictures")
     clouds = rng.normal(size=(48, 40, 3)).astype(np.float32)
     labels = np.array(["ball", "stick"])[np.arange(48) % 2]
     parts = {"X_train": clouds[:32], "y_train": labels[:32], "X_test": clouds[32:]}
