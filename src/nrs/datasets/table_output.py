@@ -223,8 +223,11 @@ def _write_csv(file: Any, table: Any, *, header: bool) -> None:
         names, line = table.column_names, io.StringIO()
         # Readers guess the separator from the names, and skip what is quoted.
         misleading = any(set(name) & set(";\t|") for name in names)
-        quotes = csv_module.QUOTE_ALL if misleading else csv_module.QUOTE_MINIMAL
-        csv_module.writer(line, lineterminator="\n", quoting=quotes).writerow(names)
+        every, needed = csv_module.QUOTE_ALL, csv_module.QUOTE_MINIMAL
+        writer = csv_module.writer(
+            line, lineterminator="\n", quoting=every if misleading else needed
+        )
+        writer.writerow(names)
         file.write(line.getvalue().encode())
     quoting = "needed" if any(map(_needs_quotes, table.columns)) else "none"
     options = csv.WriteOptions(include_header=False, quoting_style=quoting)
