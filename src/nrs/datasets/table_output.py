@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from nrs._util.atomic import atomic_write
 from nrs.datasets.large_table import plain_type
@@ -223,11 +223,8 @@ def _write_csv(file: Any, table: Any, *, header: bool) -> None:
         names, line = table.column_names, io.StringIO()
         # Readers guess the separator from the names, and skip what is quoted.
         misleading = any(set(name) & set(";\t|") for name in names)
-        every, needed = csv_module.QUOTE_ALL, csv_module.QUOTE_MINIMAL
-        writer = csv_module.writer(
-            line, lineterminator="\n", quoting=every if misleading else needed
-        )
-        writer.writerow(names)
+        quoted: Literal[0, 1] = csv_module.QUOTE_ALL if misleading else csv_module.QUOTE_MINIMAL
+        csv_module.writer(line, lineterminator="\n", quoting=quoted).writerow(names)
         file.write(line.getvalue().encode())
     quoting = "needed" if any(map(_needs_quotes, table.columns)) else "none"
     options = csv.WriteOptions(include_header=False, quoting_style=quoting)
