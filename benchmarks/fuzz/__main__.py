@@ -17,13 +17,16 @@ FUZZERS = ("tables", "models", "commands", "kills")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("fuzzers", nargs="*", choices=FUZZERS, help="which; all by default")
+    shown = f"{', '.join(FUZZERS)}; all by default"
+    parser.add_argument("fuzzers", nargs="*", metavar="NAME", help=shown)
     parser.add_argument("--cases", type=int, default=1 << 40, help="how many cases of each")
     parser.add_argument("--minutes", type=float, default=1.0, help="at most so long for each")
     parser.add_argument("--seed", type=int, default=0, help="printed with every failure")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--save", type=Path, help="a folder for NAME.json, the counts and failures")
     chosen = parser.parse_args()
+    for name in set(chosen.fuzzers) - set(FUZZERS):
+        parser.error(f"unknown fuzzer {name!r}; known are {', '.join(FUZZERS)}")
     torch.set_num_threads(1)
     failed = False
     for name in chosen.fuzzers or FUZZERS:

@@ -18,6 +18,18 @@ def test_a_sample_breaks_no_law(name, cases):
     assert report.counts.total() >= cases
 
 
+def test_all_fuzzers_run_by_default_and_unknown_ones_are_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--cases", "0"])
+    with pytest.raises(SystemExit) as ended:
+        fuzz.main()
+    assert not ended.value.code
+    assert capsys.readouterr().out.count('"failures": []') == len(fuzz.FUZZERS)
+    monkeypatch.setattr(sys, "argv", ["fuzz", "tabels"])
+    with pytest.raises(SystemExit):
+        fuzz.main()
+    assert "known are tables, models, commands, kills" in capsys.readouterr().err
+
+
 def test_a_broken_law_is_counted_and_saved(monkeypatch, tmp_path, capsys):
     def case(rng):
         raise ValueError("raw")
