@@ -456,8 +456,8 @@ def _insert(line: Line, command: str, rng: np.random.Generator, names: list[str]
 
 def _change_word(line: Line, command: str, rng: np.random.Generator, names: list[str]) -> None:
     places = [k for k in range(len(line.words)) if line.words[k - 1] not in ENDLESS]
-    place = places[int(rng.integers(len(places)))]
-    line.words[place] = _pick(rng, WORDS)
+    if places:
+        line.words[places[int(rng.integers(len(places)))]] = _pick(rng, WORDS)
 
 
 def _set_variable(line: Line, command: str, rng: np.random.Generator, names: list[str]) -> None:

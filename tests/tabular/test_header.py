@@ -106,6 +106,7 @@ def test_headers_of_earlier_versions_are_read(tmp_path):
         ("numbers", ("about", "target"), ["a"], "target must name every output"),
         ("classes", ("about",), {"labels": [["a", "b"]]}, "labels must be those of every output"),
         # Of the classes that have more to say.
+        ("ranker", ("qid_column",), "when", "none of the columns that are read"),
         ("scaled ranker", ("query_scaler",), ["0x1p0"], "one number per dense feature"),
         ("tree", ("tree", 0, "children"), [0, 0], "Cannot load"),
         ("forest", ("recipe", "tree_depth"), 33, "an integer from 1 to 32"),

@@ -386,6 +386,8 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
             fits = len(scaler) == encoder.n_features_out_ and not encoder.is_sparse_
             require(fits, "header.query_scaler must have one number per dense feature")
         self.scaler_ = None if scaler is None else QueryScaler.from_state(scaler)
+        apart = header["qid_column"] not in (encoder.names or [])
+        require(apart, "header.qid_column must be none of the columns that are read")
         self.qid_column_ = header["qid_column"]
 
     @staticmethod
