@@ -389,7 +389,8 @@ def _change_input(line: Line, command: str, rng: np.random.Generator, names: lis
         return
     place = places[int(rng.integers(len(places)))]
     start = line.words[place].removeprefix("IN/")[:2]
-    others = [name for name in names if name[:2] == start] if rng.random() < 0.3 else names
+    suited = [name for name in names if name[:2] == start] if rng.random() < 0.3 else names
+    others = suited or names
     devices = ["/dev/zero", "/dev/null", "-", "IN/*.csv", "IN/parts/*.parquet", "IN/nowhere.csv"]
     line.words[place] = _pick(rng, devices) if rng.random() < 0.15 else f"IN/{_pick(rng, others)}"
 
