@@ -6,7 +6,6 @@ import os
 import zlib
 
 import numpy as np
-import scipy.io
 
 from nrs.datasets.errors import DatasetFileError
 from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
@@ -50,6 +49,7 @@ def read_matlab(
     ([[1.0, 2.0]], [[3.0]])
     """
     wanted = [name for name in (x, y) if name is not None]
+    import scipy.io
     from scipy.io.matlab import MatReadError
 
     try:
