@@ -41,6 +41,7 @@ def read_matlab(
     Examples
     --------
     >>> import pathlib, tempfile
+    >>> import scipy.io
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "arm.mat"
     ...     scipy.io.savemat(path, {"arm": np.array([[1.0, 2.0, 3.0]])})
