@@ -8,12 +8,11 @@ import sys
 from nrs._util.text import printable
 from nrs.cli.report import flush_output, report, unwinding_signals
 
-# Imports make objects that stay: looking for garbage among them takes a tenth of a start.
-gc.set_threshold(200_000, 20, 20)
-
 
 def main() -> None:
     """Run the command line; whatever happens ends with a message and an exit code."""
+    # Imports make objects that stay: looking for garbage among them takes a tenth of a start.
+    gc.set_threshold(200_000, 20, 20)
     with unwinding_signals():
         try:
             code = _run()

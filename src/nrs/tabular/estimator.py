@@ -43,6 +43,7 @@ from nrs.tabular.rows.table import TableSource
 from nrs.tabular.run import Run, draw_seed, threads
 from nrs.tabular.targets import Target, target_from_state, weights_of_labels
 from nrs.tabular.task import Task
+from nrs.tabular.threshold import is_learned
 from nrs.training import (
     History,
     ModelFile,
@@ -276,7 +277,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             preset = "single" if preset == "default" else preset
         recipe = resolve(preset, self._chosen(), rows, features)
         threshold = getattr(self, "threshold", None)
-        if not recipe.members and (isinstance(threshold, str) or callable(threshold)):
+        if not recipe.members and threshold is not None and is_learned(threshold):
             raise ValueError(
                 "threshold is learned on out-of-bag rows, and a single network has none. Use a "
                 "forest, such as preset='default', or pass a number."

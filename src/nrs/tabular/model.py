@@ -402,7 +402,9 @@ class ForestModel(SingleModel):
         scored = self.target.finish(outputs, *rows.truth())
         each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
-        slope = joint_slope(self.folded(), rows.inputs(SPREAD_ROWS), self.sees, self.target)
+        slope = 1.0
+        if self.target.has_temperature:
+            slope = joint_slope(self.folded(), rows.inputs(SPREAD_ROWS), self.sees, self.target)
         if not each.all():
             self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
         self.network.temperature.fill_(scored.temperature / slope)

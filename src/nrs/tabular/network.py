@@ -92,7 +92,7 @@ class TableNetwork(nn.Module):
 
 
 # Products with fewer outputs take kernels in which a row's numbers depend on its place in a batch.
-MIN_OUTPUTS = 16
+MIN_WIDTH = 16
 
 
 class RowByRowLinear(nn.Module):
@@ -104,7 +104,7 @@ class RowByRowLinear(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
         self.out_features = len(weight)
-        missing = max(0, MIN_OUTPUTS - len(weight))
+        missing = max(0, MIN_WIDTH - len(weight))
         self.register_buffer("weight", F.pad(weight.detach(), (0, 0, 0, missing)))
         self.register_buffer("bias", F.pad(bias.detach(), (0, missing)))
 
@@ -116,9 +116,9 @@ class RowByRowLinear(nn.Module):
 def row_by_row(network: nn.Module) -> nn.Module:
     """Replace the narrow maps of a folded network by ones that answer each row alike anywhere."""
     for name, layer in network.named_children():
-        if isinstance(layer, nn.Linear) and layer.out_features < MIN_OUTPUTS:
+        if isinstance(layer, nn.Linear) and layer.out_features < MIN_WIDTH:
             setattr(network, name, RowByRowLinear(layer.weight, layer.bias))
-        elif isinstance(layer, FoldedNRS) and layer.out_features < MIN_OUTPUTS:
+        elif isinstance(layer, FoldedNRS) and layer.out_features < MIN_WIDTH:
             maps = [RowByRowLinear(*one) for one in layer.matrices()]
             setattr(network, name, nn.Sequential(*(m for one in maps for m in (one, nn.ReLU()))))
         else:

@@ -134,6 +134,8 @@ class Target:
     oob_name = "oob_prediction_"
     criterion: Callable[..., Tensor]
     combine: Combine = staticmethod(mean_values)
+    # Whether a temperature, which `calibrate` finds, divides the outputs.
+    has_temperature = False
     metrics: ClassVar[dict[str, Metric]] = {}
 
     def encode(self, y: np.ndarray) -> np.ndarray:
@@ -180,12 +182,9 @@ class Target:
         """The labels that were encoded."""
         raise NotImplementedError
 
-    def odds(self, outputs: Tensor, weights: Tensor) -> Tensor | None:
-        """Joint (B, C) outputs of (K, C, B) ones, up to what changes no answer.
-
-        None where no temperature divides them.
-        """
-        return None
+    def odds(self, outputs: Tensor, weights: Tensor) -> Tensor:
+        """Joint (B, C) outputs of (K, C, B) ones, up to what changes no answer."""
+        return self.combine(outputs, weights)
 
     def calibrate(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         """What to divide joint out-of-bag outputs by; 1 for numbers."""
@@ -367,7 +366,7 @@ class ClassTarget(Target):
     criterion = staticmethod(F.cross_entropy)
     combine = staticmethod(mean_probabilities)
     metrics = CLASS_METRICS
-    calibrate = find_temperature
+    has_temperature, calibrate = True, find_temperature
 
     def odds(self, outputs: Tensor, weights: Tensor) -> Tensor:
         joint = self.combine(outputs, weights)
@@ -530,10 +529,7 @@ class MultilabelTarget(Target):
     criterion = staticmethod(F.binary_cross_entropy_with_logits)
     combine = staticmethod(mean_odds)
     metrics = LABEL_METRICS
-    calibrate = find_temperature
-
-    def odds(self, outputs: Tensor, weights: Tensor) -> Tensor:
-        return self.combine(outputs, weights)
+    has_temperature, calibrate = True, find_temperature
 
     def __init__(self, n_labels: int) -> None:
         self.n_outputs = n_labels

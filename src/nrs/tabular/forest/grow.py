@@ -174,14 +174,15 @@ def draw_subspaces(
     >>> sorted(set(np.concatenate(drawn).tolist()))
     [0, 1, 2, 3]
     """
-    wide = chances is not None and n_subspaces * n_columns < len(parts) and chances.any()
+    chances = np.zeros(len(parts)) if chances is None else chances
+    wide = n_subspaces * n_columns < len(parts) and chances.any()
     size = n_columns if wide else math.ceil(len(parts) / n_subspaces)
     size = min(max(n_columns, size), len(parts))
     needed = n_subspaces * size
     order = np.concatenate(
         [rng.permutation(len(parts)) for _ in range(math.ceil(needed / len(parts)))]
     )[:needed].reshape(n_subspaces, size)
-    if wide and chances is not None:
+    if wide:
         order[:, : size // 2] = rng.choice(
             len(parts), (n_subspaces, size // 2), p=chances / chances.sum()
         )
@@ -291,8 +292,9 @@ def column_relevance(
     found = np.zeros((n_folds, len(names)))
     variants = np.full(len(columns), -1) if variants is None else variants
     order = np.lexsort((variants, number))
-    starts = np.flatnonzero(np.diff(number[order] * (n_folds + 9) + variants[order], prepend=-9))
-    for own in np.split(order, starts[1:]):
+    # The features of a column that the same members read.
+    last = np.flatnonzero(np.diff(number[order]) | np.diff(variants[order]))
+    for own in np.split(order, last + 1):
         place, variant = number[own[0]], variants[own[0]]
         if variant >= n_folds:
             continue

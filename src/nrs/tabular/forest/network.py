@@ -22,12 +22,10 @@ from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
 from nrs.core.subspace_map import dense_weight, subspace_map
 from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.network import MIN_WIDTH
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import Combine, Target, mean_probabilities
 from nrs.training.processes import ALONE, Processes
-
-# Narrower products take kernels in which a row's numbers depend on how many rows there are.
-MIN_WIDTH = 16
 
 
 class ForestNetwork(nn.Module):
@@ -324,20 +322,17 @@ def joint_slope(forest: FoldedForest, x: Tensor, sees: Tensor, target: Target) -
     used = forest.shares > 0
     each, shares = forest.members(x)[used], forest.shares[used].unsqueeze(1)
 
-    def joint(members: Tensor) -> Tensor | None:
+    def joint(members: Tensor) -> Tensor:
         return target.odds(each[members], shares[members])
 
     single = torch.eye(len(each), dtype=torch.bool, device=x.device)
-    alone = [answer for answer in map(joint, single) if answer is not None]
-    if not alone:
-        return 1.0
-    said = torch.stack(alone)
+    said = torch.stack([joint(member) for member in single])
 
     def slope(groups: Tensor) -> Tensor:
         along = square = x.new_zeros(())
         for members in groups:
-            answer = joint(members) if 0 < members.sum() < len(each) else None
-            if answer is not None:
+            if 0 < members.sum() < len(each):
+                answer = joint(members)
                 along = along + (answer * said[~members].sum(0)).sum()
                 square = square + (~members).sum() * answer.square().sum()
         return along / square

@@ -177,19 +177,25 @@ class RowEncoder:
         self.class_weights, self.scale = source.weighting(target)
 
     def __call__(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> Block:
-        source = self.source
-        keys = source.groups_of(batch, places)
-        folds = self.folds.of(places if keys is None else keys)
-        x = self.encoder.transform(batch.select(source.names), folds=folds)
-        y = self.target.encode_column(read_table(batch.select([source.target])))
+        y, folds, weights = self.known(batch, places)
+        x = self.encoder.transform(batch.select(self.source.names), folds=folds)
         parts = [x, y, folds]
+        if weights is not None:
+            parts.append(weights.astype(np.float32))
+        return tuple(map(torch.from_numpy, parts))
+
+    def known(
+        self, batch: pyarrow.RecordBatch, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Targets, folds, and weights if any: all but the features."""
+        source = self.source
+        y = self.target.encode_column(read_table(batch.select([source.target])))
+        keys = source.groups_of(batch, places)
         weights = None if self.class_weights is None else self.class_weights[y]
         if source.weight is not None:
             own = source.weights_of(batch, places) * self.scale
             weights = own if weights is None else weights * own
-        if weights is not None:
-            parts.append(weights.astype(np.float32))
-        return tuple(map(torch.from_numpy, parts))
+        return y, self.folds.of(places if keys is None else keys), weights
 
 
 class TableSource:
@@ -404,22 +410,17 @@ class TableSource:
         if folds.n_folds < MIN_FOLDS or not encoder.has_many_levels:
             return encoder
         # One more pass over the table.
-        class_weights, times = self.weighting(target)
+        read = RowEncoder(self, encoder, target, folds)
         frequency = np.ones(target.n_outputs)
         if isinstance(target, ClassTarget):
             frequency = np.array([self.labels.weights[label] for label in target.classes.tolist()])
-            frequency *= 1.0 if class_weights is None else class_weights
+            frequency *= 1.0 if read.class_weights is None else read.class_weights
         sums, group = LevelSums(encoder, target, folds.n_folds, frequency), present()
         for chunk in self.table.chunks(self.table.groups[group.rank :: group.size]):
             batch, places = labelled_rows(chunk, self.target)
             if not len(places):
                 continue
-            y = target.encode_column(read_table(batch.select([self.target])))
-            weight = self.weights_of(batch, places) * times
-            if class_weights is not None:
-                weight = weight * class_weights[y]
-            keys = self.groups_of(batch, places)
-            fold = folds.of(places if keys is None else keys)
+            y, fold, weight = read.known(batch, places)
             sums.add(read_table(batch.select(self.names)), y, weight, fold)
         if group.size > 1:
             parts = group.gather(torch.from_numpy(sums.arrays()).to(group.device))
