@@ -122,6 +122,7 @@ def test_spelling_does_not_matter(name, change):
         ("breast-cancer-noid", "breast-cancer", {"all": 683}, 9),
         ("connect-4-raw", "connect-4", {"all": 67557}, 42),
         ("covtype-7", "covtype", {"all": 581012}, 54),
+        ("covtype-tenth", "covtype", {"all": 581012}, 54),
         ("MNIST-784", "mnist", {"train": 60000, "test": 10000}, 784),
     ],
 )
