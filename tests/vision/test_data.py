@@ -105,7 +105,7 @@ def test_cifar_from_the_catalog(tmp_path, monkeypatch):
 
 
 def test_what_is_not_there_is_told(tmp_path, pictures):
-    with pytest.raises(FileNotFoundError, match="it is not there"):
+    with pytest.raises(FileNotFoundError, match="Folder not found: "):
         read_folder(tmp_path / "none")
     (tmp_path / "empty" / "a").mkdir(parents=True)
     with pytest.raises(FileNotFoundError, match="No images found"):
