@@ -151,10 +151,10 @@ CUB100 = Table(
         f"decays for every method ({', '.join(f'{decay:g}' for decay in DECAYS)}) with the two "
         "best rates; parameters are those of the head. Fine-tuned: end to end on crops of 112 of "
         f"128 pixels with mirroring, {TUNED_EPOCHS} epochs of SGD 0.01 with cosine decay, weight "
-        "decay 1e-4, the same for every method; with its own rate, what follows the backbone has the "
-        "learning rate of the method's frozen search. Test accuracy of the last epoch. GAP+NRS: "
-        f"n_mul 2, n_per 64. B-CNN and iSQRT after a 1×1 reduction to {REDUCED} channels, CBP with "
-        f"{SKETCH}."
+        "decay 1e-4, the same for every method; with its own rate, what follows the backbone has "
+        "the learning rate of the method's frozen search. Test accuracy of the last epoch. "
+        f"GAP+NRS: n_mul 2, n_per 64. B-CNN and iSQRT after a 1×1 reduction to {REDUCED} channels, "
+        f"CBP with {SKETCH}."
     ),
     printed=tuple(
         Printed(f"{word} / {method}", column, Subject("cub100", dataset, method), metric=column)
