@@ -114,12 +114,13 @@ def test_sentences_of_readme_and_report_are_those_of_the_cells(page):
 
 def test_links_of_the_readme_lead_to_rows_of_the_report():
     report = (RESULTS / "report" / "report.md").read_text("utf-8")
-    anchors = set(re.findall(r'<a id="([^"]+)"></a>', report))
+    anchors = re.findall(r'<a id="([^"]+)"></a>', report)
+    assert len(anchors) == len(set(anchors))
     links = re.findall(
         r"results/report/report\.md#([\w-]+)", (REPOSITORY / "README.md").read_text("utf-8")
     )
     assert links
-    assert set(links) <= anchors
+    assert set(links) <= set(anchors)
 
 
 def test_every_sentence_of_the_readmes_headline_links_to_its_rows():
