@@ -59,7 +59,9 @@ def grow_forest(task: Task) -> ForestNetwork:
         sample = rows.sample(min(MAX_ROWS, MAX_CELLS // n_features))
         of_levels = any(reading == LEVELS for reading, _ in recipe.views)
         max_levels = recipe.levels if of_levels else 0
-        bins, few = find_bins(sample[0], recipe.bins, max_levels, binned=variants < 0)
+        truth = task.target.indicators(sample[1])
+        known = (truth - truth.mean(0), sample[2].astype(np.float64), sample[3])
+        bins, few = find_bins(sample[0], recipe.bins, max_levels, variants < 0, known)
         found = column_relevance(sample, columns, task.target, folds.n_folds, variants)
         gains = column_gains(found, len(sample[0]), recipe.least_gain)[:, number]
         chances = (found - MIN_DEVIATIONS * by_chance(len(sample[0]))).clip(0)
