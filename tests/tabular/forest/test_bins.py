@@ -114,6 +114,21 @@ def test_targets_of_rows_without_weight_do_not_move_edges(seed):
     np.testing.assert_array_equal(*found)
 
 
+@given(
+    st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]) | st.floats(-9, 9), min_size=8),
+    st.integers(0, 9),
+)
+def test_edges_of_any_values_ascend_within_them(values, seed):
+    rng, values = np.random.default_rng(seed), np.array(values * 9)
+    weights = rng.integers(0, 2, len(values)) * 1.0
+    truth = (values > np.median(values))[:, None] * 1.0
+    edges = target_edges(values, truth, weights, np.arange(len(values)) % 8, 16)
+    if edges is not None:
+        assert (np.diff(edges) > 0).all()
+        assert edges[0] == np.float32(values.min())
+        assert edges[-1] == np.float32(values.max())
+
+
 def test_cuts_are_the_best_of_all():
     rng = np.random.default_rng(0)
     values, truth = np.arange(60.0), rng.normal(size=(60, 1)).cumsum(0)

@@ -225,11 +225,13 @@ def target_edges(
         _CellSums.of(values[half], truth[half], weights[half], grid)
         for half in (folds % 2 == 0, folds % 2 == 1)
     ]
-    if min(len(half.count) and half.count.sum() for half in halves) <= 0:
+    if min(half.count.sum() for half in halves) <= 0:
         return None
-    even = np.searchsorted(grid, np.quantile(values, np.linspace(0, 1, n_bins + 1)[1:-1]))
+    # The first cells of bins between quantiles, which may be equal to each other and to the ends.
+    even = np.searchsorted(grid, np.quantile(values, np.linspace(0, 1, n_bins + 1)))
+    even = np.unique(even[(even > 0) & (even < len(grid) - 1)])
     gained = [
-        other.explained(half, half.best_cuts(n_bins)) - other.explained(half, np.unique(even))
+        other.explained(half, half.best_cuts(n_bins)) - other.explained(half, even)
         for half, other in (halves, halves[::-1])
     ]
     if not (min(gained) > 0 and np.mean(gained) > MIN_EXPLAINED):
