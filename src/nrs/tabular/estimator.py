@@ -34,7 +34,6 @@ from nrs.tabular.header import (
     recipe_schema,
     table_header,
 )
-from nrs.tabular.importance import column_importances
 from nrs.tabular.model import ForestModel, Learned, SingleModel
 from nrs.tabular.parameters import NOT_SAVED, TrainParameters, from_json, parameters, to_json
 from nrs.tabular.recipe import Recipe, resolve
@@ -354,7 +353,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             progress.take(model, rows)
             seen = {"rows": progress.n_seen, "columns": source.n_columns}
             reader.__dict__["_origin"] = {"at": time.time(), "seed": progress.seed, **seen}
-            importances = column_importances(model.network, rows, encoder)
+            importances = model.importances(rows, encoder)
             learned = Learned(target, encoder, model, model.folded(), history, importances)
             about = self.about_
             self._adopt(learned, reader, rows)
@@ -542,7 +541,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
     def feature_importances_(self) -> np.ndarray:
         """How strongly the outputs respond to each column, summing to one.
 
-        Measured once at the end of a fit (:func:`nrs.tabular.importance.column_importances`); for
+        Measured once at the end of a fit (:func:`nrs.tabular.forest.network.response`); for
         the effect on a score use ``sklearn.inspection.permutation_importance``.
         """
         check_is_fitted(self)

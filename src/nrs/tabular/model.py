@@ -28,10 +28,11 @@ from nrs.tabular.forest.network import (
     joint_slope,
     members_spread,
     out_of_bag,
+    passes,
+    response,
 )
 from nrs.tabular.forest.pilot import choose_views
 from nrs.tabular.header import require
-from nrs.tabular.importance import MAX_ROWS, column_importances, passes
 from nrs.tabular.network import TableNetwork, row_by_row
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
 from nrs.tabular.rows.memory import MAX_HELD_OUT, Rows, ShuffledBatches
@@ -51,6 +52,8 @@ CHECKS = 20
 MIN_SCORED = 512
 # Rows whose members' disagreement is usual: all but one in a hundred of these.
 SPREAD_ROWS, SPREAD_LEVEL = 2_000, 0.99
+# Rows that importances are averaged over; more change the third digit.
+IMPORTANCE_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -121,8 +124,7 @@ class SingleModel:
         """Grow a model for encoded rows, train it and calibrate it."""
         model = cls.grow(task)
         history = model.learn(task)
-        most = model.importance_rows()
-        importances = column_importances(model.network, task.rows, task.encoder, most)
+        importances = model.importances(task.rows, task.encoder, model.importance_rows())
         scored = model.finish(task)
         predictor = model.folded()
         return Learned(task.target, task.encoder, model, predictor, history, importances, scored)
@@ -257,8 +259,21 @@ class SingleModel:
     def importance_rows(self) -> int:
         """Rows over which importances are taken, at most."""
         if self.pace is None:
-            return MAX_ROWS
-        return self.pace.affordable(0.05 / passes(self.target.n_outputs), MAX_ROWS)
+            return IMPORTANCE_ROWS
+        return self.pace.affordable(0.05 / passes(self.target.n_outputs), IMPORTANCE_ROWS)
+
+    def importances(
+        self, rows: Rows, encoder: TableEncoder, max_rows: int = IMPORTANCE_ROWS
+    ) -> np.ndarray:
+        """Share of each source column in the sum of its features' `response`, (n_columns,).
+
+        Columns that the encoder dropped have none.
+        """
+        moved = response(self.network, rows.inputs(max_rows)).double().cpu().numpy()
+        by_column = np.zeros(encoder.n_features_in_)
+        np.add.at(by_column, encoder.groups_, moved)
+        total = by_column.sum()
+        return by_column / total if total > 0 else np.full(len(by_column), 1 / len(by_column))
 
     def seconds_ahead(self, rows: Rows) -> tuple[float, float]:
         """Seconds that an evaluation, and what follows training, will take."""
