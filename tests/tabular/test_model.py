@@ -15,7 +15,7 @@ from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.model import CHECKS, ForestModel, Pace
+from nrs.tabular.model import CHECKS, PILOT_ROWS, ForestModel, Pace, may_be_levels
 from nrs.tabular.recipe import MAX_FOLDS, resolve
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.run import Run
@@ -143,3 +143,22 @@ def test_many_rows_at_the_edge_of_a_narrow_bin_do_not_drown_the_others():
     model = NRSRegressor(preset="fast", random_state=0).fit(X, X[:, 0])
     assert model.network_.bins.rate.max() > 500
     assert model.feature_importances_[1] < 0.1
+
+
+def test_there_is_a_pilot_only_with_few_values_and_many_rows():
+    recipe = resolve("default", {}, PILOT_ROWS, 3)
+    rng = np.random.default_rng(0)
+
+    def rows(n, *columns):
+        return Rows(np.column_stack(columns).astype(np.float32), np.zeros(n, dtype=np.int64))
+
+    n = PILOT_ROWS
+    two, few, many = rng.integers(0, 2, n), rng.integers(0, 20, n), rng.normal(size=n)
+    assert may_be_levels(rows(n, few, many), recipe, 8, None)
+    assert not may_be_levels(rows(n, two, many), recipe, 8, None)
+    assert not may_be_levels(rows(n, few, many), resolve("fast", {}, n, 2), 8, None)
+    assert may_be_levels(rows(n, few), recipe, 8, None)
+    assert may_be_levels(rows(n, few), recipe, 8, 60.0)
+    assert not may_be_levels(rows(n, few), recipe, 8, 59.0)
+    assert not may_be_levels(rows(n, few), recipe, 1, None)
+    assert not may_be_levels(rows(n - 1, few[1:]), recipe, 8, None)

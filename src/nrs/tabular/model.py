@@ -18,9 +18,10 @@ from torch import Tensor, nn
 
 from nrs.core import fold
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
 from nrs.tabular.forest.divide import answering, divided, division
 from nrs.tabular.forest.folds import NO_FOLDS, Folds
-from nrs.tabular.forest.grow import blank_forest, grow_forest
+from nrs.tabular.forest.grow import MAX_ROWS, blank_forest, grow_forest
 from nrs.tabular.forest.network import (
     FoldedForest,
     ForestNetwork,
@@ -54,6 +55,9 @@ MIN_SCORED = 512
 SPREAD_ROWS, SPREAD_LEVEL = 2_000, 0.99
 # Rows that importances are averaged over; more change the third digit.
 IMPORTANCE_ROWS = 1024
+# Fewer rows cannot tell numbers from codes, nor is there time for it in fewer seconds. Cutting the
+# pilot short instead would let a run that is started again come to another choice.
+PILOT_ROWS, PILOT_SECONDS = 2_000, 60.0
 
 
 @dataclass(frozen=True)
@@ -319,7 +323,8 @@ class ForestModel(SingleModel):
 
     @classmethod
     def grow(cls, task: Task) -> Self:
-        task = replace(task, recipe=choose_views(task))
+        if may_be_levels(task.rows, task.recipe, task.folds.n_folds, task.run.time_limit):
+            task = replace(task, recipe=choose_views(task))
         network = grow_forest(task).to(task.rows.device)
         return cls(network, task.target, task.recipe, task.folds)
 
@@ -434,6 +439,18 @@ class ForestModel(SingleModel):
     def folded(self) -> FoldedForest:
         self.network.eval()
         return self.network.fold().requires_grad_(False)
+
+
+def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:
+    """Whether there is a choice: columns of few values, rows enough to tell, and time for it."""
+    if time_limit is not None and time_limit < PILOT_SECONDS:
+        return False
+    if len(rows.index) < PILOT_ROWS or n_folds == 1 or recipe.bins == 0 or rows.sparse:
+        return False
+    if recipe.levels == 0 or rows.features.shape[1] > MAX_BINNED_FEATURES:
+        return False
+    features = rows.sample(MAX_ROWS)[0]
+    return any(all_values(values, recipe.levels) is not None for values in features.T)
 
 
 def _agreed(evaluate: Evaluate | None, group: Processes) -> Evaluate | None:
