@@ -17,10 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nrs.core.choose import DENSE_RATIO_FOREST
 from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
-from nrs.core.subspace_map import dense_weight, subspace_map
+from nrs.core.subspace_map import DENSE_RATIO_FOREST, dense_weight, subspace_map
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.network import MIN_WIDTH
 from nrs.tabular.rows.memory import Rows
