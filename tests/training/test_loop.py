@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from nrs.core.dropout import PooledDropout
 from nrs.training import Callback, DivergenceError, TrainSettings, precision, train
-from nrs.training.settings import build_optimizer, learning_rate
-from nrs.training.weights import copy_weights
+from nrs.training.loop import build_optimizer, copy_weights
+from nrs.training.settings import learning_rate
 
 torch.set_num_threads(1)
 

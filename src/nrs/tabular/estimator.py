@@ -54,9 +54,9 @@ from nrs.training import (
     write_model,
 )
 from nrs.training.assemble import check_outputs
+from nrs.training.loop import build_optimizer
 from nrs.training.precision import plain_modes
 from nrs.training.schema import Schema, check_header
-from nrs.training.settings import build_optimizer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
