@@ -24,11 +24,10 @@ from sklearn.utils.validation import (
 )
 
 from nrs.tabular import TableEncoder
-from nrs.tabular.encode.columns import missing_cells
+from nrs.tabular.encode.columns import labels_as_array, missing_cells
 from nrs.tabular.encode.table import Table, read_table_for
 from nrs.tabular.parameters import parameters
 from nrs.tabular.run import draw_seed
-from nrs.tabular.targets import labels_as_array
 from nrs.tabular.types import ArrayLike, Categorical, Features, TableLike
 
 

@@ -7,6 +7,7 @@ It knows no data type. Its callers bring three functions: ``batches`` (where dat
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
@@ -140,7 +141,8 @@ def train(
     )
     dtype = forward_dtype(settings.precision, device)
     callbacks = callbacks if group.is_writer else ()
-    loss_of = _drawing(state, group.wrap(module, step), global_draws)
+    loss = group.wrap(module, step) if group.size > 1 else functools.partial(step, module)
+    loss_of = _drawing(state, loss, global_draws)
     # The loop asks on every step, so it asks only those who listen.
     each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
 

@@ -14,7 +14,14 @@ import torch
 
 from nrs.datasets.large_table import Table
 from nrs.datasets.table_file_errors import missing_columns
-from nrs.tabular.encode.columns import PLURAL, Column, Kind, level_text, missing_cells
+from nrs.tabular.encode.columns import (
+    PLURAL,
+    Column,
+    Kind,
+    labels_as_array,
+    level_text,
+    missing_cells,
+)
 from nrs.tabular.encode.encoder import TableEncoder, TableStatistics
 from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.encode.number import Moments, NumberStatistics
@@ -28,7 +35,6 @@ from nrs.tabular.targets import (
     RegressionTarget,
     Target,
     check_labelled,
-    labels_as_array,
     weights_of_labels,
 )
 from nrs.tabular.threshold import Threshold

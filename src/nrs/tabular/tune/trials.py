@@ -28,12 +28,12 @@ from sklearn.base import clone
 from nrs._util.launch import end_with_parent
 from nrs._util.lock import locked
 from nrs._util.progress import Bar
+from nrs.tabular.encode.columns import labels_as_array
 from nrs.tabular.encode.table import read_table
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.parameters import to_json
 from nrs.tabular.rows.memory import checksum
 from nrs.tabular.run import draw_seed
-from nrs.tabular.targets import labels_as_array
 from nrs.tabular.tune.space import OF_A_RUN, Distribution, default_space, place_of, settings_of
 from nrs.training import Callback, TimeLimit
 from nrs.training.state import TrainState
