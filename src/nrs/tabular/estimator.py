@@ -23,7 +23,7 @@ from nrs.datasets.large_table import Table as LargeTable
 from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.encode.table import Table, read_table_for
+from nrs.tabular.encode.table import RawTables, Table, read_table_for
 from nrs.tabular.forest.divide import check_division
 from nrs.tabular.forest.folds import NO_FOLDS
 from nrs.tabular.forest.workers import workers
@@ -69,7 +69,7 @@ PREDICT_ROWS = 32
 
 
 @parameters
-class TableEstimator(TrainParameters, BaseEstimator):
+class TableEstimator(TrainParameters, RawTables, BaseEstimator):
     """Common base of :class:`nrs.NRSClassifier`, :class:`nrs.NRSRegressor` and their relatives."""
 
     # What a subclass replaces: its recipe, what its model files are called, its own presets.
@@ -562,13 +562,6 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
 
 
 def _is_fitted(name: str) -> bool:

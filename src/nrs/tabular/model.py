@@ -36,7 +36,7 @@ from nrs.tabular.forest.pilot import choose_views
 from nrs.tabular.header import require
 from nrs.tabular.network import TableNetwork, row_by_row
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
-from nrs.tabular.rows.memory import MAX_HELD_OUT, Rows, ShuffledBatches
+from nrs.tabular.rows.memory import MAX_HELD_OUT, Batches, Rows, ShuffledBatches
 from nrs.tabular.run import Run
 from nrs.tabular.targets import OutOfBag, Target
 from nrs.tabular.task import Task
@@ -193,11 +193,11 @@ class SingleModel:
         """What a model file must say of the network's shape, as JSON values."""
         return {}
 
-    def batches(self, rows: Rows, group: Processes = ALONE) -> Any:
+    def batches(self, rows: Rows, group: Processes = ALONE) -> Batches:
         """The source of batches for training."""
         return ShuffledBatches(rows, self.recipe.batch_size)
 
-    def pass_batches(self, rows: Rows, n_seen: int) -> Any:
+    def pass_batches(self, rows: Rows, n_seen: int) -> Batches:
         """Batches of one pass of `partial_fit`, which has seen so many rows before."""
         return self.batches(rows)
 
@@ -250,7 +250,7 @@ class SingleModel:
             )
 
     @contextmanager
-    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
+    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[nn.Module, Processes]]:
         """What this process trains within the block, and the processes it trains with."""
         yield self.network, ALONE
 
@@ -356,10 +356,10 @@ class ForestModel(SingleModel):
         }
         return {"forest": shape}
 
-    def batches(self, rows: Rows, group: Processes = ALONE) -> Any:
+    def batches(self, rows: Rows, group: Processes = ALONE) -> Batches:
         return rows.batches(self.recipe.batch_size, self.round_epochs, group)
 
-    def pass_batches(self, rows: Rows, n_seen: int) -> Any:
+    def pass_batches(self, rows: Rows, n_seen: int) -> Batches:
         # A row goes to a fold by its running number.
         self.use_folds(Folds(MAX_FOLDS))
         rows.folds = (n_seen + torch.arange(len(rows))) % MAX_FOLDS
@@ -392,14 +392,14 @@ class ForestModel(SingleModel):
         scored = rows.some(self.scored_rows())
         truth, weights, _ = scored.truth()
 
-        def evaluate(network: Any) -> dict[str, float]:
+        def evaluate(network: nn.Module) -> dict[str, float]:
             outputs = out_of_bag(network, scored, self.sees, group=group)[0].t().cpu()
             return self.target.evaluate(metric, outputs, truth, weights)
 
         return evaluate
 
     @contextmanager
-    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
+    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[nn.Module, Processes]]:
         group = run.group
         if group.size == 1:
             if run.time_limit is not None and self.n_folds > 1:

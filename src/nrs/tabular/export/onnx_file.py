@@ -17,6 +17,7 @@ from nrs.tabular.export.module import for_export
 
 if TYPE_CHECKING:
     from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.types import TableLike
 
 MATRIX = "X"
 
@@ -39,7 +40,7 @@ def to_onnx(model: TableEstimator, path: str | os.PathLike[str]) -> None:
         file.write(content)
 
 
-def onnx_inputs(model: TableEstimator, X: Any) -> dict[str, np.ndarray]:
+def onnx_inputs(model: TableEstimator, X: TableLike) -> dict[str, np.ndarray]:
     """Convert a table to the inputs of the file that :func:`to_onnx` writes.
 
     Parameters

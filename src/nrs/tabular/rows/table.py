@@ -27,7 +27,7 @@ from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.encode.number import Moments, NumberStatistics
 from nrs.tabular.encode.table import categorical_columns, read_table
 from nrs.tabular.forest.folds import Folds, count_folds
-from nrs.tabular.rows.memory import Rows, checksum
+from nrs.tabular.rows.memory import Batches, Rows, checksum
 from nrs.tabular.rows.sample import RowSample, hashed_texts, split_places
 from nrs.tabular.rows.stream import Block, StreamedBatches, labelled_rows
 from nrs.tabular.targets import (
@@ -147,7 +147,7 @@ class StreamedRows(Rows):
         super().__init__(x, y, product, None, device, folds, counted)
         self.encode, self.n_rows, self.places = encode, n_rows, places
 
-    def batches(self, batch_size: int, passes: int, group: Processes) -> Any:
+    def batches(self, batch_size: int, passes: int, group: Processes) -> Batches:
         self.stream = StreamedBatches(
             self.encode.source.table,
             self.encode,

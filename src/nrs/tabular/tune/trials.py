@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -37,6 +37,9 @@ from nrs.tabular.run import draw_seed
 from nrs.tabular.tune.space import OF_A_RUN, Distribution, default_space, place_of, settings_of
 from nrs.training import Callback, TimeLimit
 from nrs.training.state import TrainState
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import ArrayLike, TableLike
 
 logger = logging.getLogger("nrs.tabular")
 # Checks of a trial that are compared; a trial may be ended after a quarter of them.
@@ -123,7 +126,10 @@ def resume(study: Study, identity: dict[str, Any], random_state: Any) -> int:
 
 
 def identify(
-    estimator: TableEstimator, space: Mapping[str, Distribution] | None, X: Any, **columns: Any
+    estimator: TableEstimator,
+    space: Mapping[str, Distribution] | None,
+    X: TableLike,
+    **columns: Any,
 ) -> dict[str, Any]:
     """What distinguishes one search from another, as JSON values; `columns` are one value a row."""
     settings = {
@@ -239,8 +245,8 @@ class Plan:
     """
 
     estimator: TableEstimator
-    X: Any
-    y: Any
+    X: TableLike
+    y: ArrayLike | None
     arguments: dict[str, Any]
     space: dict[str, Distribution] | None
     seed: int
