@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nrs.tabular.estimator import TableEstimator
     from nrs.tabular.forest.estimator import ForestEstimator
-    from nrs.tabular.types import ArrayLike, TableLike
+    from nrs.tabular.types import ArrayLike, Json, TableLike
 
 COLOURS = ("#4878a8", "#c8553d", "#588157", "#e0a458", "#8a6fb0", "#4aa3a2", "#a0616a", "#7d7d7d")
 BLUE, RED = COLOURS[:2]
@@ -152,7 +152,7 @@ def plot_history(history: History, ax: Axes | None = None) -> Axes:
     return _finish(ax, "epoch", "loss")
 
 
-def plot_trials(trials: list[dict[str, Any]], ax: Axes | None = None) -> Axes:
+def plot_trials(trials: list[Json], ax: Axes | None = None) -> Axes:
     """Draw the score of every trial of a search, and the best so far."""
     ax = ax or _subplots("plot_history")[1]
     for state, color in (("pruned", "0.7"), ("complete", BLUE)):

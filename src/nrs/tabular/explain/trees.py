@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from nrs.tabular.estimator import TableEstimator
     from nrs.tabular.forest.estimator import ForestEstimator
-    from nrs.tabular.types import TableLike
+    from nrs.tabular.types import Json, TableLike
 
 
 def encoded(model: TableEstimator, X: TableLike) -> np.ndarray:
@@ -215,7 +215,7 @@ class Trees:
         more = "… " if len(self) > 10 else ""
         return "\n".join([*lines, f"{more}{len(self)} trees"])
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[Json]:
         """The table as JSON values, one dictionary per tree."""
         return [
             {name: list(v) if isinstance(v, tuple) else v for name, v in vars(tree).items()}

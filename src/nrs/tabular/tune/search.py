@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nrs.tabular.tune.space import Spec
-    from nrs.tabular.types import ArrayLike, TableLike
+    from nrs.tabular.types import ArrayLike, Json, TableLike
 
 # Seconds of a search that is given neither a time nor a number of trials.
 DEFAULT_BUDGET = 600.0
@@ -48,10 +48,10 @@ class TuneResult:
     """
 
     best_estimator_: TableEstimator
-    best_params_: dict[str, Any]
+    best_params_: Json
     best_score_: float
     default_score_: float
-    trials_: list[dict[str, Any]]
+    trials_: list[Json]
     seconds_: float
 
     def __repr__(self) -> str:

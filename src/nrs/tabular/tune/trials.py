@@ -39,7 +39,7 @@ from nrs.training import Callback, TimeLimit
 from nrs.training.state import TrainState
 
 if TYPE_CHECKING:
-    from nrs.tabular.types import ArrayLike, TableLike
+    from nrs.tabular.types import ArrayLike, Json, TableLike
 
 logger = logging.getLogger("nrs.tabular")
 # Checks of a trial that are compared; a trial may be ended after a quarter of them.
@@ -104,7 +104,7 @@ def held(storage: str | os.PathLike[str]) -> Iterator[Study]:
         yield study
 
 
-def resume(study: Study, identity: dict[str, Any], random_state: Any) -> int:
+def resume(study: Study, identity: Json, random_state: Any) -> int:
     """Write into a new study which search it is of; forget unfinished trials of an old one.
 
     Gives the seed: as asked, else the old one's. Raises ValueError if it is of another search.
@@ -130,7 +130,7 @@ def identify(
     space: Mapping[str, Distribution] | None,
     X: TableLike,
     **columns: Any,
-) -> dict[str, Any]:
+) -> Json:
     """What distinguishes one search from another, as JSON values; `columns` are one value a row."""
     settings = {
         name: getattr(value, "__name__", repr(value)) if callable(value) else to_json(value)
@@ -184,7 +184,7 @@ def seconds_spent(study: Study) -> float:
     return spent
 
 
-def rows(study: Study) -> list[dict[str, Any]]:
+def rows(study: Study) -> list[Json]:
     """One dict per finished trial, as in :class:`nrs.tabular.tune.search.TuneResult`."""
     return [
         {
