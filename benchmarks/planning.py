@@ -54,7 +54,8 @@ def training(seconds: float) -> list[dict[str, float]]:
     from nrs.tabular.forest.folds import Folds
     from nrs.tabular.forest.network import forest_loss
     from nrs.tabular.targets import ClassTarget
-    from nrs.training.settings import TrainSettings, build_optimizer
+    from nrs.training.loop import build_optimizer
+    from nrs.training.settings import TrainSettings
 
     target = ClassTarget(np.arange(CLASSES))
     x = torch.randn(BATCH, COLUMNS)

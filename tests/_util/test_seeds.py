@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from nrs._util.seeds import lent, seeded
+from tests.threads import in_threads
 
 
 def test_a_seed_gives_the_same_numbers_and_leaves_the_global_generator_alone():
@@ -69,19 +70,12 @@ def test_a_seed_gives_what_the_global_generator_would(outer):
 
 
 def test_a_seed_counts_in_its_own_thread_alone():
-    drawn, start = {}, threading.Barrier(4)
-
     def draw(number):
-        start.wait()
         with seeded(number % 2):
-            drawn[number] = [_everything() for _ in range(20)]
+            return [_everything() for _ in range(20)]
 
     before = torch.get_rng_state()
-    threads = [threading.Thread(target=draw, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    drawn = in_threads(4, draw)
     assert torch.equal(torch.get_rng_state(), before)
     for seed in (0, 1):
         for first, second in zip(drawn[seed], drawn[seed + 2], strict=True):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nrs import NRS
 from nrs.core import FORMULATIONS, dense_weight, draw_index, subspace_map
-from nrs.core.choose import choose
+from nrs.core.subspace_map import choose
 from tests.core.shapes import Shape, assert_close, grouped_convolution, seeded, shapes
 
 

@@ -3,7 +3,6 @@ import hashlib
 import json
 import math
 import socket
-import threading
 import time
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from nrs.datasets import DatasetNotFoundError, DownloadError, Entry, Source, download, get, load
 from nrs.datasets.download import fetch
 from nrs.datasets.errors import EntryError, UnreachableError
+from tests.threads import in_threads
 
 CONTENT = bytes(range(256)) * 4000
 SHA256 = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
@@ -195,20 +195,7 @@ def test_a_name_look_up_or_a_route_that_hangs_fails_within_two_seconds(target, m
 
 def test_two_at_once_do_not_write_the_same_partial_file(server, target):
     url = server.put("/file.bin", CONTENT, delay=0.2)
-    failures = []
-
-    def run():
-        try:
-            fetch(url, target, limit=2_000_000, checksum=SHA256)
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(4, lambda _: fetch(url, target, limit=2_000_000, checksum=SHA256))
     assert target.read_bytes() == CONTENT
     assert left_behind(target) == ["file.bin"]
 

@@ -13,6 +13,7 @@ from nrs import NRSClassifier, NRSRanker, NRSRegressor
 from nrs.baselines.ant import ANTClassifier
 from nrs.baselines.ndf import NDFClassifier
 from nrs.training import Callback
+from tests.threads import in_threads
 
 _rng = np.random.default_rng(0)
 X = _rng.normal(size=(160, 5))
@@ -113,20 +114,10 @@ def test_fits_in_threads_are_fits(kind):
     fit, seeds = FITS[kind], (0, 1, 2, 0)
     expected = [_numbers(fit(seed)) for seed in seeds]
     before = torch.get_rng_state()
-    found, start = {}, threading.Barrier(len(seeds))
-
-    def work(number):
-        start.wait()
-        found[number] = _numbers(fit(seeds[number]))
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(seeds))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = in_threads(len(seeds), lambda number: _numbers(fit(seeds[number])))
     assert torch.equal(torch.get_rng_state(), before)
-    for number, numbers in enumerate(expected):
-        _assert_same_bits(found[number], numbers)
+    for pair in zip(found, expected, strict=True):
+        _assert_same_bits(*pair)
 
 
 def test_cross_validation_in_threads_scores_the_same():

@@ -1,4 +1,4 @@
-"""Models: what a time limit leaves them, and which views they keep."""
+"""Models: what a time limit leaves them, which views they keep, and how columns count."""
 
 import math
 import time
@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, make_classification
 
-from nrs import NRSClassifier
+from nrs import NRSClassifier, NRSRegressor
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.network import ForestNetwork
-from nrs.tabular.model import CHECKS, ForestModel, Pace
+from nrs.tabular.model import CHECKS, PILOT_ROWS, ForestModel, Pace, may_be_levels
 from nrs.tabular.recipe import MAX_FOLDS, resolve
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.run import Run
@@ -112,3 +112,53 @@ def test_rows_that_come_later_go_round_the_folds():
     model.pass_batches(rows, n_seen=5)
     assert rows.folds.tolist() == [(5 + k) % MAX_FOLDS for k in range(10)]
     assert model.sees.shape == (8, MAX_FOLDS)
+
+
+def test_columns_share_in_proportion_to_their_effect():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 4))
+    y = 3 * X[:, 0] + X[:, 1]
+    importances = (
+        NRSRegressor(preset="fast", random_state=0, epochs=40).fit(X, y).feature_importances_
+    )
+    assert importances.sum() == pytest.approx(1)
+    assert importances.argmax() == 0
+    assert importances[0] / importances[1] == pytest.approx(3, rel=0.35)
+    assert max(importances[2:]) < importances[1] / 2
+
+
+def test_a_constant_column_counts_nothing():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=100), np.ones(100)])
+    importances = NRSRegressor(random_state=0, epochs=5).fit(X, X[:, 0]).feature_importances_
+    assert importances.tolist() == [1.0, 0.0]
+
+
+def test_many_rows_at_the_edge_of_a_narrow_bin_do_not_drown_the_others():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    # Half of the column is one value, as of rows without one; the next edge is close to it.
+    X[:200, 1], X[200:260, 1] = 0, 1e-3
+    rng.shuffle(X[:, 1])
+    model = NRSRegressor(preset="fast", random_state=0).fit(X, X[:, 0])
+    assert model.network_.bins.rate.max() > 500
+    assert model.feature_importances_[1] < 0.1
+
+
+def test_there_is_a_pilot_only_with_few_values_and_many_rows():
+    recipe = resolve("default", {}, PILOT_ROWS, 3)
+    rng = np.random.default_rng(0)
+
+    def rows(n, *columns):
+        return Rows(np.column_stack(columns).astype(np.float32), np.zeros(n, dtype=np.int64))
+
+    n = PILOT_ROWS
+    two, few, many = rng.integers(0, 2, n), rng.integers(0, 20, n), rng.normal(size=n)
+    assert may_be_levels(rows(n, few, many), recipe, 8, None)
+    assert not may_be_levels(rows(n, two, many), recipe, 8, None)
+    assert not may_be_levels(rows(n, few, many), resolve("fast", {}, n, 2), 8, None)
+    assert may_be_levels(rows(n, few), recipe, 8, None)
+    assert may_be_levels(rows(n, few), recipe, 8, 60.0)
+    assert not may_be_levels(rows(n, few), recipe, 8, 59.0)
+    assert not may_be_levels(rows(n, few), recipe, 1, None)
+    assert not may_be_levels(rows(n - 1, few[1:]), recipe, 8, None)

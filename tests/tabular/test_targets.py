@@ -15,7 +15,6 @@ from nrs.tabular.targets import (
     MultilabelTarget,
     RegressionTarget,
     find_temperature,
-    labels_as_array,
     mean_odds,
     mean_probabilities,
     mean_values,
@@ -84,12 +83,6 @@ def test_dates_as_classes_are_saved_and_never_missing(tmp_path):
     days[3] = "NaT"
     with pytest.raises(ValueError, match="every row needs a label"):
         NRSClassifier(**QUICK).fit(X, days)
-
-
-def test_labels_become_plain_arrays():
-    assert labels_as_array(["a", "b"]).dtype.kind == "U"
-    assert labels_as_array(np.array([1, 2], dtype=object)).dtype.kind == "i"
-    assert labels_as_array(np.array([1, "a"], dtype=object)).dtype.kind == "O"
 
 
 @pytest.mark.parametrize(

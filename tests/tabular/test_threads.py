@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nrs import NRSClassifier, NRSRanker, NRSRegressor
+from tests.threads import in_threads
 
 N_THREADS, N_CALLS = 8, 12
 QUICK = {"preset": "fast", "n_mul": 2, "hidden": 16, "epochs": 1, "random_state": 0, "verbose": 0}
@@ -33,11 +34,10 @@ def _calls():
 def test_eight_threads_get_what_one_gets():
     calls = _calls()
     expected = {name: call() for name, call in calls.items()}
-    wrong, start = [], threading.Barrier(N_THREADS)
+    wrong = []
 
     def ask(number):
         names = list(calls)[number:] + list(calls)[:number]
-        start.wait()
         for _ in range(N_CALLS):
             for name in names:
                 try:
@@ -47,11 +47,7 @@ def test_eight_threads_get_what_one_gets():
                 except Exception as error:
                     wrong.append(f"{name}: {error!r}")
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(N_THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(N_THREADS, ask)
     assert not wrong
 
 

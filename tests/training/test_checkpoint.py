@@ -10,7 +10,7 @@ from torch import nn
 
 from nrs._util.atomic import temporary_prefix
 from nrs.training import Callback, Checkpoint, CheckpointError, TrainSettings, files, train
-from nrs.training.weights import copy_weights
+from nrs.training.loop import copy_weights
 from tests.forked import Forked
 
 torch.set_num_threads(1)
@@ -244,7 +244,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 from nrs.training import Callback, Checkpoint, TrainSettings, train
-from nrs.training.weights import copy_weights
+from nrs.training.loop import copy_weights
 
 torch.set_num_threads(1)
 torch.manual_seed(3)

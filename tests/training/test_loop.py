@@ -2,7 +2,6 @@ import contextlib
 import math
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -12,8 +11,9 @@ from torch.nn import functional as F
 
 from nrs.core.dropout import PooledDropout
 from nrs.training import Callback, DivergenceError, TrainSettings, precision, train
-from nrs.training.settings import build_optimizer, learning_rate
-from nrs.training.weights import copy_weights
+from nrs.training.loop import build_optimizer, copy_weights
+from nrs.training.settings import learning_rate
+from tests.threads import in_threads
 
 torch.set_num_threads(1)
 
@@ -164,18 +164,10 @@ def test_threads_train_what_one_thread_does(draws):
     seeds = (0, 1, 0, 2)
     expected = [trained(untrained(), seed) for seed in seeds]
     modules = [untrained() for _ in seeds]
-    before, found = torch.get_rng_state(), {}
-
-    def work(number):
-        found[number] = trained(modules[number], seeds[number])
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(seeds))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    before = torch.get_rng_state()
+    found = in_threads(len(seeds), lambda number: trained(modules[number], seeds[number]))
     assert torch.equal(torch.get_rng_state(), before)
-    assert all(same(found[number], expected[number]) for number in range(len(seeds)))
+    assert all(map(same, found, expected))
 
 
 @pytest.mark.parametrize(

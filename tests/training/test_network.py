@@ -1,7 +1,5 @@
 """Training a network on a map-style dataset: exact, resumable, the same whoever loads the data."""
 
-import threading
-
 import pytest
 import torch
 from torch import nn
@@ -9,6 +7,7 @@ from torch import nn
 from nrs.training import RunSettings, TrainSettings, read_model, save_network, train_network
 from nrs.training.network import Batches, evaluate_network, hold_out
 from nrs.training.processes import Processes
+from tests.threads import in_threads
 
 SETTINGS = TrainSettings(epochs=3, lr=0.05, optimizer="sgd", schedule="cosine", ema=0.9)
 RUN = RunSettings(batch_size=8, seed=3)
@@ -58,19 +57,11 @@ def test_networks_train_in_threads_as_they_do_alone():
         return train_network(network, rows, rows, SETTINGS, run, verbose=0)
 
     expected = [trained(_network(), seed) for seed in seeds]
-    networks, found = [_network() for _ in seeds], {}
+    networks = [_network() for _ in seeds]
     before = torch.get_rng_state()
-
-    def work(number):
-        found[number] = trained(networks[number], seeds[number])
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(seeds))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = in_threads(len(seeds), lambda number: trained(networks[number], seeds[number]))
     assert torch.equal(torch.get_rng_state(), before)
-    assert [found[number] for number in range(len(seeds))] == expected
+    assert found == expected
 
 
 def test_a_network_is_evaluated_under_any_default_device():

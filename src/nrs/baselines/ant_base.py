@@ -25,6 +25,7 @@ from nrs.tabular.run import threads
 from nrs.tabular.targets import Target
 from nrs.tabular.task import Task
 from nrs.training import History, TrainSettings, train
+from nrs.training.loop import copy_weights, put_weights
 from nrs.training.processes import ALONE
 from nrs.training.schema import (
     Schema,
@@ -37,7 +38,6 @@ from nrs.training.schema import (
     plain,
     record,
 )
-from nrs.training.weights import copy_weights, put_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

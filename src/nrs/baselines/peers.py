@@ -24,11 +24,10 @@ from sklearn.utils.validation import (
 )
 
 from nrs.tabular import TableEncoder
-from nrs.tabular.encode.columns import missing_cells
-from nrs.tabular.encode.table import Table, read_table_for
+from nrs.tabular.encode.columns import labels_as_array, missing_cells
+from nrs.tabular.encode.table import RawTables, Table, read_table_for
 from nrs.tabular.parameters import parameters
 from nrs.tabular.run import draw_seed
-from nrs.tabular.targets import labels_as_array
 from nrs.tabular.types import ArrayLike, Categorical, Features, TableLike
 
 
@@ -66,7 +65,7 @@ no-such-package
 
 
 @parameters
-class PeerEstimator(BaseEstimator):
+class PeerEstimator(RawTables, BaseEstimator):
     """Common base of the adapters.
 
     Attributes
@@ -140,13 +139,6 @@ class PeerEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "peer_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
 
     def _answers(self, X: TableLike, method: str) -> np.ndarray:
         """What a method of the peer gives for the rows of a raw table."""

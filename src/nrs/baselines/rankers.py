@@ -18,10 +18,10 @@ from nrs.ranking.queries import Qid, Queries, group_queries, read_eval_set, slot
 from nrs.ranking.recipe import MAX_GRADE, are_grades, not_grades
 from nrs.ranking.umart import urank_gradients
 from nrs.tabular import TableEncoder
+from nrs.tabular.encode.columns import labels_as_array
 from nrs.tabular.encode.table import read_table_for
 from nrs.tabular.parameters import parameters
 from nrs.tabular.run import draw_seed
-from nrs.tabular.targets import labels_as_array
 from nrs.tabular.types import ArrayLike, TableLike
 
 # Gradient and diagonal of the Hessian as a function of scores.

@@ -12,9 +12,16 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import fuse_linear_bn_eval
 
-from nrs.core import choose as rules
 from nrs.core.permutations import IndexModule
-from nrs.core.subspace_map import check_dtype, check_input, dense_weight, map_rows
+from nrs.core.subspace_map import (
+    FEW_ROWS,
+    batch_size,
+    check_dtype,
+    check_input,
+    choose,
+    dense_weight,
+    map_rows,
+)
 
 
 def folded_stage(
@@ -106,8 +113,8 @@ class FoldedNRS(IndexModule):
         formulation = self.formulation
         if formulation == "auto":
             on_cpu = h.device.type == "cpu"
-            formulation = rules.choose(
-                h.shape[1], weight.shape, rules.batch_size(h), on_cpu=on_cpu, folded=True
+            formulation = choose(
+                h.shape[1], weight.shape, batch_size(h), on_cpu=on_cpu, folded=True
             )
         if formulation == "dense" and matrix is not None:
             return F.linear(h, matrix, bias)
@@ -143,8 +150,8 @@ def _make_matrices(folded: FoldedNRS, incompatible: object) -> None:
 def _keeps_matrix(formulation: str, features: int, weight: Tensor) -> bool:
     if formulation != "auto":
         return formulation == "dense"
-    batches = (1, rules.FEW_ROWS)
-    return "dense" in [rules.choose(features, weight.shape, n, folded=True) for n in batches]
+    batches = (1, FEW_ROWS)
+    return "dense" in [choose(features, weight.shape, n, folded=True) for n in batches]
 
 
 def _input_major(weight: Tensor) -> Tensor:

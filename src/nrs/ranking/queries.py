@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.tabular.encode.columns import missing_cells
-from nrs.tabular.targets import labels_as_array
+from nrs.tabular.encode.columns import labels_as_array, missing_cells
 from nrs.tabular.types import ArrayLike
 
 # The query of each row, or the name of the column that holds it.

@@ -23,6 +23,7 @@ from nrs.ranking.queries import (
 from nrs.ranking.recipe import RankRecipe, RankTarget, rank_recipe
 from nrs.ranking.scaling import QueryScaler
 from nrs.tabular.encode.column_encoder import Watch
+from nrs.tabular.encode.columns import labels_as_array
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import Table
 from nrs.tabular.forest.estimator import MemberEstimator
@@ -30,7 +31,7 @@ from nrs.tabular.header import recipe_schema, require
 from nrs.tabular.model import SingleModel
 from nrs.tabular.parameters import CheckpointParameters, parameters
 from nrs.tabular.recipe import Recipe, resolve
-from nrs.tabular.targets import Target, labels_as_array, refuse_dates
+from nrs.tabular.targets import Target, refuse_dates
 from nrs.tabular.types import ArrayLike, TableLike
 from nrs.training.schema import (
     choice,

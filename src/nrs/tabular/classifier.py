@@ -9,12 +9,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from nrs.tabular.encode.columns import missing_cells
+from nrs.tabular.encode.columns import labels_as_array, missing_cells, read_labels
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.header import CLASSES
 from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
-from nrs.tabular.targets import labels_as_array
 from nrs.tabular.threshold import Threshold, is_learned
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         return tags
 
     def _check_labels(self, y: ArrayLike) -> np.ndarray:
-        y = y if hasattr(y, "toarray") else _checked_cells(y, "y")
+        y = y if hasattr(y, "toarray") else read_labels(y, "y")
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind == "multilabel-indicator":
             several = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
@@ -265,19 +264,4 @@ def _all_classes(classes: ArrayLike) -> np.ndarray:
     found = labels_as_array(ordered)
     if found.ndim != 1 or missing_cells(found).any():
         raise ValueError(f"classes must list all labels, none of them missing; got {classes!r}")
-    return _checked_cells(found, "classes")
-
-
-def _checked_cells(given: ArrayLike | None, name: str) -> np.ndarray:
-    """Labels as an array; refuses those that are missing, or have no order among each other."""
-    labels = labels_as_array(given)
-    if missing_cells(labels).any():
-        raise ValueError(f"Input {name} contains NaN or None; every row needs a label")
-    if labels.dtype.kind == "O" and labels.size:
-        types = sorted({type(label).__name__ for label in labels.flat})
-        if types != ["str"]:
-            raise ValueError(
-                f"{name} must hold strings, numbers or booleans, not several of these; got "
-                f"{', '.join(types)}. Turn the labels into strings."
-            )
-    return labels
+    return read_labels(found, "classes")

@@ -23,7 +23,7 @@ from nrs.datasets.large_table import Table as LargeTable
 from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.encode.table import Table, read_table_for
+from nrs.tabular.encode.table import RawTables, Table, read_table_for
 from nrs.tabular.forest.divide import check_division
 from nrs.tabular.forest.folds import NO_FOLDS
 from nrs.tabular.forest.workers import workers
@@ -34,7 +34,6 @@ from nrs.tabular.header import (
     recipe_schema,
     table_header,
 )
-from nrs.tabular.importance import column_importances
 from nrs.tabular.model import ForestModel, Learned, SingleModel
 from nrs.tabular.parameters import NOT_SAVED, TrainParameters, from_json, parameters, to_json
 from nrs.tabular.recipe import Recipe, resolve
@@ -55,9 +54,9 @@ from nrs.training import (
     write_model,
 )
 from nrs.training.assemble import check_outputs
+from nrs.training.loop import build_optimizer
 from nrs.training.precision import plain_modes
 from nrs.training.schema import Schema, check_header
-from nrs.training.settings import build_optimizer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +69,7 @@ PREDICT_ROWS = 32
 
 
 @parameters
-class TableEstimator(TrainParameters, BaseEstimator):
+class TableEstimator(TrainParameters, RawTables, BaseEstimator):
     """Common base of :class:`nrs.NRSClassifier`, :class:`nrs.NRSRegressor` and their relatives."""
 
     # What a subclass replaces: its recipe, what its model files are called, its own presets.
@@ -354,7 +353,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             progress.take(model, rows)
             seen = {"rows": progress.n_seen, "columns": source.n_columns}
             reader.__dict__["_origin"] = {"at": time.time(), "seed": progress.seed, **seen}
-            importances = column_importances(model.network, rows, encoder)
+            importances = model.importances(rows, encoder)
             learned = Learned(target, encoder, model, model.folded(), history, importances)
             about = self.about_
             self._adopt(learned, reader, rows)
@@ -542,7 +541,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
     def feature_importances_(self) -> np.ndarray:
         """How strongly the outputs respond to each column, summing to one.
 
-        Measured once at the end of a fit (:func:`nrs.tabular.importance.column_importances`); for
+        Measured once at the end of a fit (:func:`nrs.tabular.forest.network.response`); for
         the effect on a score use ``sklearn.inspection.permutation_importance``.
         """
         check_is_fitted(self)
@@ -563,13 +562,6 @@ class TableEstimator(TrainParameters, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
 
 
 def _is_fitted(name: str) -> bool:

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 
 from nrs.core import fold
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
 from nrs.tabular.forest.divide import answering, divided, division
 from nrs.tabular.forest.folds import NO_FOLDS, Folds
-from nrs.tabular.forest.grow import blank_forest, grow_forest
+from nrs.tabular.forest.grow import MAX_ROWS, blank_forest, grow_forest
 from nrs.tabular.forest.network import (
     FoldedForest,
     ForestNetwork,
@@ -28,13 +29,14 @@ from nrs.tabular.forest.network import (
     joint_slope,
     members_spread,
     out_of_bag,
+    passes,
+    response,
 )
 from nrs.tabular.forest.pilot import choose_views
 from nrs.tabular.header import require
-from nrs.tabular.importance import MAX_ROWS, column_importances, passes
 from nrs.tabular.network import TableNetwork, row_by_row
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
-from nrs.tabular.rows.memory import MAX_HELD_OUT, Rows, ShuffledBatches
+from nrs.tabular.rows.memory import MAX_HELD_OUT, Batches, Rows, ShuffledBatches
 from nrs.tabular.run import Run
 from nrs.tabular.targets import OutOfBag, Target
 from nrs.tabular.task import Task
@@ -51,6 +53,11 @@ CHECKS = 20
 MIN_SCORED = 512
 # Rows whose members' disagreement is usual: all but one in a hundred of these.
 SPREAD_ROWS, SPREAD_LEVEL = 2_000, 0.99
+# Rows that importances are averaged over; more change the third digit.
+IMPORTANCE_ROWS = 1024
+# Fewer rows cannot tell numbers from codes, nor is there time for it in fewer seconds. Cutting the
+# pilot short instead would let a run that is started again come to another choice.
+PILOT_ROWS, PILOT_SECONDS = 2_000, 60.0
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,7 @@ class SingleModel:
         """Grow a model for encoded rows, train it and calibrate it."""
         model = cls.grow(task)
         history = model.learn(task)
-        most = model.importance_rows()
-        importances = column_importances(model.network, task.rows, task.encoder, most)
+        importances = model.importances(task.rows, task.encoder, model.importance_rows())
         scored = model.finish(task)
         predictor = model.folded()
         return Learned(task.target, task.encoder, model, predictor, history, importances, scored)
@@ -187,11 +193,11 @@ class SingleModel:
         """What a model file must say of the network's shape, as JSON values."""
         return {}
 
-    def batches(self, rows: Rows, group: Processes = ALONE) -> Any:
+    def batches(self, rows: Rows, group: Processes = ALONE) -> Batches:
         """The source of batches for training."""
         return ShuffledBatches(rows, self.recipe.batch_size)
 
-    def pass_batches(self, rows: Rows, n_seen: int) -> Any:
+    def pass_batches(self, rows: Rows, n_seen: int) -> Batches:
         """Batches of one pass of `partial_fit`, which has seen so many rows before."""
         return self.batches(rows)
 
@@ -244,7 +250,7 @@ class SingleModel:
             )
 
     @contextmanager
-    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
+    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[nn.Module, Processes]]:
         """What this process trains within the block, and the processes it trains with."""
         yield self.network, ALONE
 
@@ -257,8 +263,21 @@ class SingleModel:
     def importance_rows(self) -> int:
         """Rows over which importances are taken, at most."""
         if self.pace is None:
-            return MAX_ROWS
-        return self.pace.affordable(0.05 / passes(self.target.n_outputs), MAX_ROWS)
+            return IMPORTANCE_ROWS
+        return self.pace.affordable(0.05 / passes(self.target.n_outputs), IMPORTANCE_ROWS)
+
+    def importances(
+        self, rows: Rows, encoder: TableEncoder, max_rows: int = IMPORTANCE_ROWS
+    ) -> np.ndarray:
+        """Share of each source column in the sum of its features' `response`, (n_columns,).
+
+        Columns that the encoder dropped have none.
+        """
+        moved = response(self.network, rows.inputs(max_rows)).double().cpu().numpy()
+        by_column = np.zeros(encoder.n_features_in_)
+        np.add.at(by_column, encoder.groups_, moved)
+        total = by_column.sum()
+        return by_column / total if total > 0 else np.full(len(by_column), 1 / len(by_column))
 
     def seconds_ahead(self, rows: Rows) -> tuple[float, float]:
         """Seconds that an evaluation, and what follows training, will take."""
@@ -304,7 +323,8 @@ class ForestModel(SingleModel):
 
     @classmethod
     def grow(cls, task: Task) -> Self:
-        task = replace(task, recipe=choose_views(task))
+        if may_be_levels(task.rows, task.recipe, task.folds.n_folds, task.run.time_limit):
+            task = replace(task, recipe=choose_views(task))
         network = grow_forest(task).to(task.rows.device)
         return cls(network, task.target, task.recipe, task.folds)
 
@@ -336,10 +356,10 @@ class ForestModel(SingleModel):
         }
         return {"forest": shape}
 
-    def batches(self, rows: Rows, group: Processes = ALONE) -> Any:
+    def batches(self, rows: Rows, group: Processes = ALONE) -> Batches:
         return rows.batches(self.recipe.batch_size, self.round_epochs, group)
 
-    def pass_batches(self, rows: Rows, n_seen: int) -> Any:
+    def pass_batches(self, rows: Rows, n_seen: int) -> Batches:
         # A row goes to a fold by its running number.
         self.use_folds(Folds(MAX_FOLDS))
         rows.folds = (n_seen + torch.arange(len(rows))) % MAX_FOLDS
@@ -372,14 +392,14 @@ class ForestModel(SingleModel):
         scored = rows.some(self.scored_rows())
         truth, weights, _ = scored.truth()
 
-        def evaluate(network: Any) -> dict[str, float]:
+        def evaluate(network: nn.Module) -> dict[str, float]:
             outputs = out_of_bag(network, scored, self.sees, group=group)[0].t().cpu()
             return self.target.evaluate(metric, outputs, truth, weights)
 
         return evaluate
 
     @contextmanager
-    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
+    def shared(self, rows: Rows, run: Run) -> Iterator[tuple[nn.Module, Processes]]:
         group = run.group
         if group.size == 1:
             if run.time_limit is not None and self.n_folds > 1:
@@ -419,6 +439,18 @@ class ForestModel(SingleModel):
     def folded(self) -> FoldedForest:
         self.network.eval()
         return self.network.fold().requires_grad_(False)
+
+
+def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:
+    """Whether there is a choice: columns of few values, rows enough to tell, and time for it."""
+    if time_limit is not None and time_limit < PILOT_SECONDS:
+        return False
+    if len(rows.index) < PILOT_ROWS or n_folds == 1 or recipe.bins == 0 or rows.sparse:
+        return False
+    if recipe.levels == 0 or rows.features.shape[1] > MAX_BINNED_FEATURES:
+        return False
+    features = rows.sample(MAX_ROWS)[0]
+    return any(all_values(values, recipe.levels) is not None for values in features.T)
 
 
 def _agreed(evaluate: Evaluate | None, group: Processes) -> Evaluate | None:

@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
 from nrs.tabular.encode.column_encoder import Watch
+from nrs.tabular.encode.columns import labels_as_array
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.folds import MIN_ROWS
 from nrs.tabular.forest.network import members_spread
 from nrs.tabular.parameters import CheckpointParameters, parameters
-from nrs.tabular.targets import labels_as_array, refuse_dates
+from nrs.tabular.targets import refuse_dates
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

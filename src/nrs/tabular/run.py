@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from nrs._util.launch import FEW, check_count
 from nrs.tabular.recipe import Recipe, is_number
-from nrs.tabular.rows.memory import Rows, checksum
+from nrs.tabular.rows.memory import Batches, Rows, checksum
 from nrs.training import (
     Callback,
     Checkpoint,
@@ -108,10 +108,10 @@ class Run:
     def train(
         self,
         network: nn.Module,
-        batches: Any,
+        batches: Batches,
         loss: Callable[[nn.Module, Any], Tensor],
         settings: TrainSettings,
-        evaluate: Callable[[Any], dict[str, float]] | None,
+        evaluate: Callable[[nn.Module], dict[str, float]] | None,
         group: Processes,
         reserve: tuple[float, float],
         identity: tuple[Rows, Rows | None, Recipe],

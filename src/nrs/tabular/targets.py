@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from nrs.tabular.export.graph import Graph
-    from nrs.tabular.types import ArrayLike, ClassWeights, Json
+    from nrs.tabular.types import ClassWeights, Json
 
 # Name, value, dtype and row shape of a result of an ONNX file.
 Result = tuple[str, str, "DTypeLike", tuple[int, ...]]
@@ -766,25 +766,6 @@ def conformal_quantiles(errors: np.ndarray, weights: np.ndarray, levels: np.ndar
     # Sums of weights round: a millionth of a row does not decide.
     place = np.searchsorted(reached, levels * (len(weight) + 1) - 1e-6, side="left")
     return errors[counted][order][np.clip(place, 0, len(weight) - 1)]
-
-
-def labels_as_array(y: ArrayLike) -> np.ndarray:
-    """Labels of a list, an array, a pandas or polars series or frame, or a pyarrow array."""
-    if hasattr(y, "to_numpy") and not type(y).__module__.startswith("pyarrow"):
-        y = y.to_numpy()
-    array = np.asarray(y)
-    if array.dtype.kind == "O" and array.size:
-        # Objects of one kind are better as that kind: integers of a nullable column, strings.
-        cells = [_as_python(cell) for cell in array.flat]
-        kinds = {type(cell) for cell in cells}
-        if kinds <= {str} or kinds <= {int, float, bool}:
-            return np.array(cells).reshape(array.shape)
-    return array
-
-
-def _as_python(cell: object) -> object:
-    """NumPy's numbers, booleans and strings as Python's; anything else as it is."""
-    return cell.item() if isinstance(cell, np.generic) and cell.dtype.kind in "biufU" else cell
 
 
 def refuse_dates(y: np.ndarray) -> None:

@@ -24,9 +24,9 @@ from torch import Tensor
 from nrs._util.atomic import temporary_prefix
 from nrs.training.files import ModelFile, ModelFileError, read_model, write_model
 from nrs.training.history import History
+from nrs.training.loop import live_tensors, put_weights
 from nrs.training.processes import ALONE, Processes
 from nrs.training.state import TrainState
-from nrs.training.weights import live_tensors, put_weights
 
 logger = logging.getLogger("nrs.training")
 

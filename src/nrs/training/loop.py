@@ -7,10 +7,11 @@ It knows no data type. Its callers bring three functions: ``batches`` (where dat
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence, Sized
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +19,14 @@ from torch import Tensor, nn
 from nrs._util.seeds import lent
 from nrs.core.dropout import drawing_from
 from nrs.training.callbacks import Callback
-from nrs.training.checkpoint import Checkpoint
 from nrs.training.history import History
 from nrs.training.precision import forward_dtype, lowered_forward, plain_modes
 from nrs.training.processes import ALONE, Processes
-from nrs.training.settings import TrainSettings, build_optimizer, learning_rate
+from nrs.training.settings import TrainSettings, learning_rate
 from nrs.training.state import TrainState
-from nrs.training.weights import WeightAverage, copy_weights, put_weights
+
+if TYPE_CHECKING:
+    from nrs.training.checkpoint import Checkpoint
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -139,7 +141,8 @@ def train(
     )
     dtype = forward_dtype(settings.precision, device)
     callbacks = callbacks if group.is_writer else ()
-    loss_of = _drawing(state, group.wrap(module, step), global_draws)
+    loss = group.wrap(module, step) if group.size > 1 else functools.partial(step, module)
+    loss_of = _drawing(state, loss, global_draws)
     # The loop asks on every step, so it asks only those who listen.
     each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
 
@@ -385,3 +388,113 @@ def _check_arguments(
             raise ValueError(
                 f"callbacks must be instances of nrs.training.Callback; got {callback!r}"
             )
+
+
+def build_optimizer(
+    parameters: list[nn.Parameter], settings: TrainSettings, head: Collection[nn.Parameter] = ()
+) -> torch.optim.Optimizer:
+    """The optimizer of the settings, fused into one kernel where there is one.
+
+    Where the head has a learning rate of its own, its group says how many times the other it is.
+
+    Raises
+    ------
+    ValueError
+        If `settings` has a learning rate for a head and there is none.
+    """
+    groups: list[Any] = parameters
+    if settings.head_lr is not None:
+        of_head = {id(parameter) for parameter in head}
+        groups = [
+            {"params": [p for p in parameters if (id(p) in of_head) == mine], "times": times}
+            for mine, times in ((False, 1.0), (True, settings.head_lr / settings.lr))
+        ]
+        if not groups[1]["params"]:
+            raise ValueError(f"head_lr must be None where no head is named; got {settings.head_lr}")
+
+    def build(fused: bool) -> torch.optim.Optimizer:
+        lr, decay = float(settings.lr), float(settings.weight_decay)
+        if settings.optimizer == "sgd":
+            momentum = float(settings.momentum)
+            return torch.optim.SGD(groups, lr, momentum=momentum, weight_decay=decay, fused=fused)
+        kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
+        return kind(groups, lr, weight_decay=decay, fused=fused)
+
+    try:
+        return build(fused=True)
+    except RuntimeError:  # No fused kernel for this device or dtype.
+        return build(fused=False)
+
+
+def live_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """The parameters and buffers of a module by name; shared ones once."""
+    tensors: dict[str, Tensor] = {
+        name: parameter.detach() for name, parameter in module.named_parameters()
+    }
+    tensors.update((name, buffer.detach()) for name, buffer in module.named_buffers())
+    return tensors
+
+
+def copy_weights(module: nn.Module) -> dict[str, Tensor]:
+    """A copy of all parameters and buffers of a module."""
+    return {name: tensor.clone() for name, tensor in live_tensors(module).items()}
+
+
+def put_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Write weights from `copy_weights` into a module, in place."""
+    for name, tensor in live_tensors(module).items():
+        tensor.copy_(weights[name])
+
+
+class WeightAverage:
+    """An exponential moving average of a module's floating-point parameters and buffers.
+
+    After update t = 1, 2, … the average is d · average + (1 − d) · weights with
+    d = min(decay, (1 + t) / (10 + t)): the average forgets the random start of a short run, and
+    has the asked decay in a long one. Running statistics (batch normalisation) are averaged like
+    weights, so that they belong to the same mix of past networks; whole-number buffers
+    (counters, indices) are those of the module.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Its parameters and buffers must stay the same tensors, changed in place.
+    decay : float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> layer = nn.Linear(1, 1, bias=False)
+    >>> _ = nn.init.zeros_(layer.weight)
+    >>> average = WeightAverage(layer, decay=0.5)
+    >>> _ = nn.init.ones_(layer.weight)
+    >>> average.update(1)  # d = min(0.5, 2 / 11)
+    >>> round(average.tensors["weight"].item(), 3), layer.weight.item()
+    (0.818, 1.0)
+    """
+
+    def __init__(self, module: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self._live = {n: t for n, t in live_tensors(module).items() if t.is_floating_point()}
+        self.tensors = {name: tensor.clone() for name, tensor in self._live.items()}
+        self._live_list = list(self._live.values())
+        self._average_list = list(self.tensors.values())
+
+    def update(self, count: int) -> None:
+        """Mix in the present weights; ``count`` is 1 at the first update."""
+        decay = min(self.decay, (1 + count) / (10 + count))
+        torch._foreach_lerp_(self._average_list, self._live_list, 1 - decay)
+
+    def put(self) -> None:
+        """Write the average into the module."""
+        torch._foreach_copy_(self._live_list, self._average_list)
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Within the block the module has the averaged weights; then its own again."""
+        own = [tensor.clone() for tensor in self._live_list]
+        self.put()
+        try:
+            yield
+        finally:
+            torch._foreach_copy_(self._live_list, own)

@@ -1,14 +1,9 @@
-"""How to train: the settings, and the learning rate and optimizer they stand for."""
+"""How to train: the settings, and the learning rate they stand for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch import nn
 
 
 @dataclass(frozen=True)
@@ -120,39 +115,3 @@ def learning_rate(settings: TrainSettings, step: int, steps_per_epoch: int) -> f
     if settings.schedule == "step":
         return lr * settings.step_gamma ** (step // steps_per_epoch // settings.step_every)
     return lr
-
-
-def build_optimizer(
-    parameters: list[nn.Parameter], settings: TrainSettings, head: Collection[nn.Parameter] = ()
-) -> torch.optim.Optimizer:
-    """The optimizer of the settings, fused into one kernel where there is one.
-
-    Where the head has a learning rate of its own, its group says how many times the other it is.
-
-    Raises
-    ------
-    ValueError
-        If `settings` has a learning rate for a head and there is none.
-    """
-    groups: list[Any] = parameters
-    if settings.head_lr is not None:
-        of_head = {id(parameter) for parameter in head}
-        groups = [
-            {"params": [p for p in parameters if (id(p) in of_head) == mine], "times": times}
-            for mine, times in ((False, 1.0), (True, settings.head_lr / settings.lr))
-        ]
-        if not groups[1]["params"]:
-            raise ValueError(f"head_lr must be None where no head is named; got {settings.head_lr}")
-
-    def build(fused: bool) -> torch.optim.Optimizer:
-        lr, decay = float(settings.lr), float(settings.weight_decay)
-        if settings.optimizer == "sgd":
-            momentum = float(settings.momentum)
-            return torch.optim.SGD(groups, lr, momentum=momentum, weight_decay=decay, fused=fused)
-        kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
-        return kind(groups, lr, weight_decay=decay, fused=fused)
-
-    try:
-        return build(fused=True)
-    except RuntimeError:  # No fused kernel for this device or dtype.
-        return build(fused=False)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from nrs.training.history import History
 from nrs.training.settings import TrainSettings
-from nrs.training.weights import WeightAverage
+
+if TYPE_CHECKING:
+    from nrs.training.loop import WeightAverage
 
 
 @dataclass

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
-from nrs.core.choose import choose
 from nrs.core.layer import largest_divisor
-from nrs.core.subspace_map import bag_offsets, bag_rows, check_dtype, map_rows
+from nrs.core.subspace_map import bag_offsets, bag_rows, check_dtype, choose, map_rows
 from nrs.vision._torchvision import part
 
 # What timm passes to an attention layer and NRS has no use for.

@@ -14,6 +14,7 @@ from nrs.tabular.encode.columns import (
     Column,
     convert,
     factor,
+    labels_as_array,
     level_text,
     read_cells,
     read_column,
@@ -94,3 +95,9 @@ def test_a_cell_is_read_alike_in_any_company(cells, kind):
         assert None in alone
     else:
         assert repr(together) == repr([one[0] for one in alone])
+
+
+def test_labels_become_plain_arrays():
+    assert labels_as_array(["a", "b"]).dtype.kind == "U"
+    assert labels_as_array(np.array([1, 2], dtype=object)).dtype.kind == "i"
+    assert labels_as_array(np.array([1, "a"], dtype=object)).dtype.kind == "O"

@@ -159,7 +159,8 @@ def test_an_index_holds_the_subspaces_and_blanks(members):
 def _gains(x, y, target, folds=None, n_folds=1, columns=None, least=0.1, weights=None):
     columns = np.arange(x.shape[1]) if columns is None else columns
     rows = Rows(x.astype(np.float32), y, weights, folds=folds)
-    found = column_relevance(rows.sample(MAX_ROWS), columns, target, n_folds)
+    features, targets, *others = rows.sample(MAX_ROWS)
+    found = column_relevance((features, target.indicators(targets), *others), columns, n_folds)
     return column_gains(found, len(rows), least)[:, np.unique(columns, return_inverse=True)[1]]
 
 

@@ -5,11 +5,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.grow import as_index, draw_subspaces
-from nrs.tabular.forest.network import ForestNetwork, forest_loss, joint_slope, out_of_bag
+from nrs.tabular.forest.network import (
+    MAX_OUTPUTS,
+    ForestNetwork,
+    forest_loss,
+    joint_slope,
+    out_of_bag,
+    response,
+)
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import (
     ClassTarget,
@@ -200,3 +208,24 @@ def test_members_that_agree_or_say_nothing_are_no_surer_together():
     assert _slope(torch.zeros(8, 3, 50)) == 1
     # One that counts is compared with none.
     assert _slope(torch.randn(8, 3, 50), shares=torch.eye(8)[0] * 8) == 1
+
+
+def test_a_linear_network_responds_with_its_weights():
+    linear = nn.Linear(5, 3)
+    centred = linear.weight - linear.weight.mean(0)
+    x = torch.randn(7, 5)
+    expected = centred.square().sum(0).sqrt() * x.std(0)
+    assert torch.allclose(response(linear, x), expected, atol=1e-6)
+
+
+def test_many_outputs_are_estimated():
+    torch.manual_seed(0)
+    linear = nn.Linear(4, 20 * MAX_OUTPUTS)
+    with torch.no_grad():
+        linear.weight[:, 2] *= 10
+    centred = linear.weight - linear.weight.mean(0)
+    x = torch.randn(7, 4)
+    expected = centred.square().sum(0).sqrt() * x.std(0)
+    got = response(linear, x)
+    assert got.argmax() == 2
+    assert torch.allclose(got, expected, rtol=0.5)

@@ -6,9 +6,6 @@ import torch
 
 from nrs import NRSClassifier, NRSRegressor
 from nrs.tabular.forest.grow import LEVELS
-from nrs.tabular.forest.pilot import MIN_ROWS, may_be_levels
-from nrs.tabular.recipe import resolve
-from nrs.tabular.rows.memory import Rows
 
 SHORT = {"epochs": 4, "hidden": 32, "random_state": 0, "verbose": 0}
 
@@ -99,22 +96,3 @@ def test_onnx_reads_levels(codes, fitted, tmp_path):
     names = [output.name for output in session.get_outputs()]
     found = dict(zip(names, session.run(None, onnx_inputs(fitted, X)), strict=True))
     np.testing.assert_allclose(found["probabilities"], fitted.predict_proba(X), atol=1e-5)
-
-
-def test_there_is_a_choice_only_with_few_values_and_many_rows():
-    recipe = resolve("default", {}, MIN_ROWS, 3)
-    rng = np.random.default_rng(0)
-
-    def rows(n, *columns):
-        return Rows(np.column_stack(columns).astype(np.float32), np.zeros(n, dtype=np.int64))
-
-    n = MIN_ROWS
-    two, few, many = rng.integers(0, 2, n), rng.integers(0, 20, n), rng.normal(size=n)
-    assert may_be_levels(rows(n, few, many), recipe, 8, None)
-    assert not may_be_levels(rows(n, two, many), recipe, 8, None)
-    assert not may_be_levels(rows(n, few, many), resolve("fast", {}, n, 2), 8, None)
-    assert may_be_levels(rows(n, few), recipe, 8, None)
-    assert may_be_levels(rows(n, few), recipe, 8, 60.0)
-    assert not may_be_levels(rows(n, few), recipe, 8, 59.0)
-    assert not may_be_levels(rows(n, few), recipe, 1, None)
-    assert not may_be_levels(rows(n - 1, few[1:]), recipe, 8, None)

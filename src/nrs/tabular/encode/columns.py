@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from nrs.tabular.types import ArrayLike
+
 # A value of any type: what it is decides how it is read.
 Cell: TypeAlias = Any
 Kind = Literal["number", "boolean", "duration", "date", "category"]
@@ -394,3 +396,43 @@ def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, kind: Kind | None = 
     if types.is_floating(dtype) or (types.is_integer(dtype) and kind != "category"):
         return Column("number", array.to_numpy(zero_copy_only=False))
     return read_cells(array.to_pylist(), kind)
+
+
+def labels_as_array(y: ArrayLike) -> np.ndarray:
+    """Labels of a list, an array, a pandas or polars series or frame, or a pyarrow array."""
+    if hasattr(y, "to_numpy") and not type(y).__module__.startswith("pyarrow"):
+        y = y.to_numpy()
+    array = np.asarray(y)
+    if array.dtype.kind == "O" and array.size:
+        # Objects of one kind are better as that kind: integers of a nullable column, strings.
+        cells = [_as_python(cell) for cell in array.flat]
+        kinds = {type(cell) for cell in cells}
+        if kinds <= {str} or kinds <= {int, float, bool}:
+            return np.array(cells).reshape(array.shape)
+    return array
+
+
+def _as_python(cell: object) -> object:
+    """NumPy's numbers, booleans and strings as Python's; anything else as it is."""
+    return cell.item() if isinstance(cell, np.generic) and cell.dtype.kind in "biufU" else cell
+
+
+def read_labels(given: ArrayLike | None, name: str) -> np.ndarray:
+    """Labels, called `name`, as an array; refuses those that are missing or have no order.
+
+    Examples
+    --------
+    >>> read_labels(["yes", "no"], "y").tolist()
+    ['yes', 'no']
+    """
+    labels = labels_as_array(given)
+    if missing_cells(labels).any():
+        raise ValueError(f"Input {name} contains NaN or None; every row needs a label")
+    if labels.dtype.kind == "O" and labels.size:
+        types = sorted({type(label).__name__ for label in labels.flat})
+        if types != ["str"]:
+            raise ValueError(
+                f"{name} must hold strings, numbers or booleans, not several of these; got "
+                f"{', '.join(types)}. Turn the labels into strings."
+            )
+    return labels

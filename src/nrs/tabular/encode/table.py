@@ -1,4 +1,4 @@
-"""Any table a user has, read one column at a time and without a copy of the whole."""
+"""Tables of any library, read one column at a time and without a copy of the whole."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from nrs.tabular.encode.columns import Column, Kind, convert, read_column
 
 if TYPE_CHECKING:
     import pandas
+    from sklearn.utils import Tags
 
 
 @dataclass(eq=False, repr=False)
@@ -230,6 +231,17 @@ def _place(item: Any, table: Table) -> int:
     if not -n <= item < n:
         raise ValueError(f"categorical_features has index {item}, but the table has {n} columns")
     return int(item) % n
+
+
+class RawTables:
+    """What scikit-learn should know of an estimator: missing cells and sparse tables are fine."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
 
 
 def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:

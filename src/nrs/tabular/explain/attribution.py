@@ -21,6 +21,7 @@ from nrs.tabular.explain.trees import encoded
 
 if TYPE_CHECKING:
     from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.types import TableLike
 
 METHODS = ("integrated_gradients", "gradient_x_input")
 MIN_STEPS, MAX_STEPS = 32, 4096
@@ -56,7 +57,7 @@ class Attribution:
 
 def attribute(
     model: TableEstimator,
-    X: Any,
+    X: TableLike,
     method: str = "integrated_gradients",
     *,
     target: int | None = None,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from nrs.tabular.estimator import TableEstimator
     from nrs.tabular.forest.estimator import ForestEstimator
+    from nrs.tabular.types import ArrayLike, Json, TableLike
 
 COLOURS = ("#4878a8", "#c8553d", "#588157", "#e0a458", "#8a6fb0", "#4aa3a2", "#a0616a", "#7d7d7d")
 BLUE, RED = COLOURS[:2]
@@ -45,7 +46,11 @@ def plot_importance(model: TableEstimator, n: int = 20, ax: Axes | None = None) 
 
 
 def plot_tree(
-    model: ForestEstimator, X: Any, y: Any = None, tree: int = 0, axes: Sequence[Axes] | None = None
+    model: ForestEstimator,
+    X: TableLike,
+    y: ArrayLike | None = None,
+    tree: int = 0,
+    axes: Sequence[Axes] | None = None,
 ) -> Sequence[Axes]:
     """Draw one tree: its columns, and where the rows of a table lie relative to its threshold.
 
@@ -95,7 +100,9 @@ def plot_tree(
     return axes
 
 
-def plot_forest(model: ForestEstimator, X: Any, y: Any = None, n: int = 9) -> Figure:
+def plot_forest(
+    model: ForestEstimator, X: TableLike, y: ArrayLike | None = None, n: int = 9
+) -> Figure:
     """Draw the `n` most important trees as small plots of the rows; returns the figure.
 
     Each shows the weighted sums of the rows, by class if `y` is given, and the heaviest columns.
@@ -145,7 +152,7 @@ def plot_history(history: History, ax: Axes | None = None) -> Axes:
     return _finish(ax, "epoch", "loss")
 
 
-def plot_trials(trials: list[dict[str, Any]], ax: Axes | None = None) -> Axes:
+def plot_trials(trials: list[Json], ax: Axes | None = None) -> Axes:
     """Draw the score of every trial of a search, and the best so far."""
     ax = ax or _subplots("plot_history")[1]
     for state, color in (("pruned", "0.7"), ("complete", BLUE)):
@@ -175,7 +182,12 @@ def _draw_bars(ax: Axes, names: list[str], widths: np.ndarray, **options: Any) -
 
 
 def _draw_sides(
-    ax: Axes, target: Target, sums: np.ndarray, threshold: float, y: Any, fontsize: float
+    ax: Axes,
+    target: Target,
+    sums: np.ndarray,
+    threshold: float,
+    y: ArrayLike | None,
+    fontsize: float,
 ) -> None:
     """Draw a histogram of weighted sums by class, and the shares on both sides of a threshold."""
     labels, heights = ["rows"], [sums]

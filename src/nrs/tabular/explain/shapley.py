@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shap import Explanation
 
     from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.types import TableLike
 
 ALGORITHMS = ("auto", "exact", "permutation")
 
@@ -38,7 +39,7 @@ class CodedRows:
     cells : (n_rows, n_columns) of object, the cells of `X` as they are.
     """
 
-    def __init__(self, model: TableEstimator, X: Any, background: Any) -> None:
+    def __init__(self, model: TableEstimator, X: TableLike, background: TableLike) -> None:
         check_is_fitted(model)
         usual, rows = encoded(model, background), encoded(model, X)
         self._model, self._features = model, np.concatenate([usual, rows])
@@ -69,8 +70,8 @@ class CodedRows:
 
 def shap_values(
     model: TableEstimator,
-    X: Any,
-    background: Any,
+    X: TableLike,
+    background: TableLike,
     *,
     algorithm: str = "auto",
     max_evals: int | str = "auto",

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
     from nrs.tabular.estimator import TableEstimator
     from nrs.tabular.forest.estimator import ForestEstimator
+    from nrs.tabular.types import Json, TableLike
 
 
-def encoded(model: TableEstimator, X: Any) -> np.ndarray:
+def encoded(model: TableEstimator, X: TableLike) -> np.ndarray:
     """Features of a raw table as a dense array, (n_rows, n_features_out)."""
     features = model.encoder_.transform(model.read_table(X))
     dense: np.ndarray = features if isinstance(features, np.ndarray) else features.toarray()
@@ -63,7 +64,7 @@ class Inputs:
             self.names.append(f"{self.names[feature]}[{shown}]")
         self.groups = np.append(encoder.groups_, encoder.groups_[source])
 
-    def values(self, X: Any) -> np.ndarray:
+    def values(self, X: TableLike) -> np.ndarray:
         """All inputs for the rows of a raw table: (n_rows, n_inputs) float64."""
         features = encoded(self._model, X)
         with torch.no_grad():
@@ -178,7 +179,7 @@ class Trees:
         row = self.weight[[tree]]
         return row.indices, row.data
 
-    def sums(self, X: Any) -> np.ndarray:
+    def sums(self, X: TableLike) -> np.ndarray:
         """Weighted sums of the rows minus the thresholds, (n_rows, n_trees); yes is at least 0.
 
         Parameters
@@ -188,7 +189,7 @@ class Trees:
         sums: np.ndarray = self.inputs.values(X) @ self.weight.T + self.shift
         return sums
 
-    def contributions(self, X: Any, tree: int) -> np.ndarray:
+    def contributions(self, X: TableLike, tree: int) -> np.ndarray:
         """What each column adds to the weighted sum of one tree, (n_rows, len(tree.columns)).
 
         Parameters
@@ -214,7 +215,7 @@ class Trees:
         more = "… " if len(self) > 10 else ""
         return "\n".join([*lines, f"{more}{len(self)} trees"])
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[Json]:
         """The table as JSON values, one dictionary per tree."""
         return [
             {name: list(v) if isinstance(v, tuple) else v for name, v in vars(tree).items()}
@@ -313,7 +314,7 @@ class Interaction:
     strength: float
 
 
-def interactions(model: ForestEstimator, X: Any, n: int | None = 10) -> list[Interaction]:
+def interactions(model: ForestEstimator, X: TableLike, n: int | None = 10) -> list[Interaction]:
     """List the pairs of columns that important trees read together, the strongest first.
 
     A column's part in a tree is the standard deviation, over the rows of `X`, of what it adds to
@@ -343,7 +344,7 @@ def interactions(model: ForestEstimator, X: Any, n: int | None = 10) -> list[Int
     return [Interaction(names[i], names[j], float(strengths[i, j])) for i, j in pairs[order]]
 
 
-def interaction_matrix(model: ForestEstimator, X: Any) -> np.ndarray:
+def interaction_matrix(model: ForestEstimator, X: TableLike) -> np.ndarray:
     """All strengths: symmetric (n_columns, n_columns), zeros on the diagonal, 1 above it in total.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,6 +17,7 @@ from nrs.tabular.export.module import for_export
 
 if TYPE_CHECKING:
     from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.types import Json, TableLike
 
 MATRIX = "X"
 
@@ -39,7 +40,7 @@ def to_onnx(model: TableEstimator, path: str | os.PathLike[str]) -> None:
         file.write(content)
 
 
-def onnx_inputs(model: TableEstimator, X: Any) -> dict[str, np.ndarray]:
+def onnx_inputs(model: TableEstimator, X: TableLike) -> dict[str, np.ndarray]:
     """Convert a table to the inputs of the file that :func:`to_onnx` writes.
 
     Parameters
@@ -74,7 +75,7 @@ def onnx_inputs(model: TableEstimator, X: Any) -> dict[str, np.ndarray]:
     return dict(zip(encoder.column_names, columns, strict=True))
 
 
-def onnx_schema(model: TableEstimator) -> dict[str, Any]:
+def onnx_schema(model: TableEstimator) -> Json:
     """What the inputs and outputs of the file mean, as JSON values; its metadata has the same.
 
     Parameters
@@ -93,7 +94,7 @@ def onnx_schema(model: TableEstimator) -> dict[str, Any]:
         {"name": name, "kind": kind, **encoder.column_encoder(index).onnx_schema()}
         for index, (name, kind) in enumerate(zip(encoder.column_names, encoder.kinds_, strict=True))
     ]
-    schema: dict[str, Any] = {"nrs": __version__, "task": target.kind, "columns": columns}
+    schema: Json = {"nrs": __version__, "task": target.kind, "columns": columns}
     if target.classes is not None:
         labels, plain = target.classes.tolist(), (bool, int, float, str)
         schema["classes"] = [one if isinstance(one, plain) else str(one) for one in labels]

@@ -20,8 +20,8 @@ from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.run import Run
 from nrs.training import TrainSettings
+from nrs.training.loop import build_optimizer
 from nrs.training.processes import Processes
-from nrs.training.settings import build_optimizer
 
 
 def check_division(recipe: Recipe, run: Run) -> None:

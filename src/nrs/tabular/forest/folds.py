@@ -10,10 +10,9 @@ import torch
 from sklearn.utils import check_consistent_length
 from torch import Tensor
 
-from nrs.tabular.encode.columns import missing_cells
+from nrs.tabular.encode.columns import labels_as_array, missing_cells
 from nrs.tabular.recipe import MAX_FOLDS
 from nrs.tabular.rows.sample import hashed
-from nrs.tabular.targets import labels_as_array
 
 if TYPE_CHECKING:
     from nrs.tabular.types import ArrayLike

@@ -56,13 +56,16 @@ def grow_forest(task: Task) -> ForestNetwork:
         chances = np.zeros((folds.n_folds, len(names)))
         gains = np.ones((folds.n_folds, n_features), dtype=np.float32)
     else:
-        sample = rows.sample(min(MAX_ROWS, MAX_CELLS // n_features))
+        features, targets, weights, fold = rows.sample(min(MAX_ROWS, MAX_CELLS // n_features))
+        truth, weights = task.target.indicators(targets), weights.astype(np.float64)
         of_levels = any(reading == LEVELS for reading, _ in recipe.views)
         max_levels = recipe.levels if of_levels else 0
-        bins, few = find_bins(sample[0], recipe.bins, max_levels, binned=variants < 0)
-        found = column_relevance(sample, columns, task.target, folds.n_folds, variants)
-        gains = column_gains(found, len(sample[0]), recipe.least_gain)[:, number]
-        chances = (found - MIN_DEVIATIONS * by_chance(len(sample[0]))).clip(0)
+        known = (truth - truth.mean(0), weights, fold)
+        bins, few = find_bins(features, recipe.bins, max_levels, variants < 0, known)
+        sample = (features, truth, weights, fold)
+        found = column_relevance(sample, columns, folds.n_folds, variants)
+        gains = column_gains(found, len(features), recipe.least_gain)[:, number]
+        chances = (found - MIN_DEVIATIONS * by_chance(len(features))).clip(0)
     parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
     variant = np.concatenate([variants, variants[bins.source.numpy()]])
     members = []
@@ -266,29 +269,27 @@ def by_chance(n_rows: int) -> float:
 def column_relevance(
     sample: Sample,
     columns: np.ndarray,
-    target: Target,
     n_folds: int,
     variants: np.ndarray | None = None,
 ) -> np.ndarray:
     """What each column explains of the target alone, without each fold: (n_folds, columns).
 
     That of its best feature (:func:`relevance`); `columns` (d,) says which column each feature was
-    made of, and `variants` (d,) the fold whose members alone read it (-1: all).
+    made of, and `variants` (d,) the fold whose members alone read it (-1: all). The targets of the
+    sample are :meth:`nrs.tabular.targets.Target.indicators`.
 
     Examples
     --------
-    >>> from nrs.tabular.targets import ClassTarget
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(400, 2)).astype(np.float32)
-    >>> y = (x[:, 1] > 0).astype(np.int64)
-    >>> sample = (x, y, np.ones(400), np.arange(400) % 2)
-    >>> column_relevance(sample, np.arange(2), ClassTarget(np.arange(2)), 2).round(1)
+    >>> truth = (x[:, 1:] > 0).astype(np.float64)
+    >>> sample = (x, truth, np.ones(400), np.arange(400) % 2)
+    >>> column_relevance(sample, np.arange(2), 2).round(1)
     array([[0., 1.],
            [0., 1.]])
     """
-    features, targets, weights, folds = sample
+    features, truth, weights, folds = sample
     names, number = np.unique(columns, return_inverse=True)
-    truth, weights = target.indicators(targets), weights.astype(np.float64)
     found = np.zeros((n_folds, len(names)))
     variants = np.full(len(columns), -1) if variants is None else variants
     order = np.lexsort((variants, number))

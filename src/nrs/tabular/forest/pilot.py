@@ -16,19 +16,15 @@ from typing import Any
 
 import torch
 
-from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.grow import LEVELS, MAX_ROWS, READINGS, grow_forest
 from nrs.tabular.forest.network import forest_loss, out_of_bag
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.rows.memory import Rows, ShuffledBatches
+from nrs.tabular.rows.memory import ShuffledBatches
 from nrs.tabular.targets import beyond_chance
 from nrs.tabular.task import Task
 from nrs.training import DivergenceError, TrainSettings, train
 
-# Fewer rows cannot tell numbers from codes, nor is there time for it in fewer seconds. Cutting the
-# pilot short instead would let a run that is started again come to another choice.
-MIN_ROWS, MIN_SECONDS = 2_000, 60.0
 # The small forest: members of each reading, width, steps and their rows. What codes tell is learned
 # late, so it hurries, without dropout.
 MEMBERS, WIDTH, STEPS, BATCH_SIZE, LR = 4, 64, 400, 128, 1e-2
@@ -42,24 +38,10 @@ def choose_views(task: Task) -> Recipe:
     All views then: members that read codes as numbers too learn several times as slowly.
     """
     recipe, run = task.recipe, task.run
-    if not may_be_levels(task.rows, recipe, task.folds.n_folds, run.time_limit):
-        return recipe
     # Processes whose numbers round differently must not grow different forests.
     if not run.group.of_writer(run.group.is_writer and levels_are_better(task)):
         return recipe
     return replace(recipe, views=tuple((LEVELS, times) for _, times in recipe.views))
-
-
-def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:
-    """Whether there is a choice: columns of few values, rows enough to tell, and time for it."""
-    if time_limit is not None and time_limit < MIN_SECONDS:
-        return False
-    if len(rows.index) < MIN_ROWS or n_folds == 1 or recipe.bins == 0 or rows.sparse:
-        return False
-    if recipe.levels == 0 or rows.features.shape[1] > MAX_BINNED_FEATURES:
-        return False
-    features = rows.sample(MAX_ROWS)[0]
-    return any(all_values(values, recipe.levels) is not None for values in features.T)
 
 
 def levels_are_better(task: Task) -> bool:

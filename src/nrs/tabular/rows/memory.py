@@ -6,7 +6,7 @@ import copy
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -179,9 +179,17 @@ class Rows:
         for rows in self.parts():
             yield self.take(rows)
 
-    def batches(self, batch_size: int, passes: int, group: Processes) -> ShuffledBatches:
+    def batches(self, batch_size: int, passes: int, group: Processes) -> Batches:
         """The source of batches for training a forest."""
         return ShuffledBatches(self, batch_size, passes, group)
+
+
+class Batches(Protocol):
+    """A source of batches of the training loop, which knows how many an epoch has."""
+
+    def __len__(self) -> int: ...
+
+    def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Any]: ...
 
 
 class ShuffledBatches:

@@ -14,13 +14,20 @@ import torch
 
 from nrs.datasets.large_table import Table
 from nrs.datasets.table_file_errors import missing_columns
-from nrs.tabular.encode.columns import PLURAL, Column, Kind, level_text, missing_cells
+from nrs.tabular.encode.columns import (
+    PLURAL,
+    Column,
+    Kind,
+    labels_as_array,
+    level_text,
+    missing_cells,
+)
 from nrs.tabular.encode.encoder import TableEncoder, TableStatistics
 from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.encode.number import Moments, NumberStatistics
 from nrs.tabular.encode.table import categorical_columns, read_table
 from nrs.tabular.forest.folds import Folds, count_folds
-from nrs.tabular.rows.memory import Rows, checksum
+from nrs.tabular.rows.memory import Batches, Rows, checksum
 from nrs.tabular.rows.sample import RowSample, hashed_texts, split_places
 from nrs.tabular.rows.stream import Block, StreamedBatches, labelled_rows
 from nrs.tabular.targets import (
@@ -28,7 +35,6 @@ from nrs.tabular.targets import (
     RegressionTarget,
     Target,
     check_labelled,
-    labels_as_array,
     weights_of_labels,
 )
 from nrs.tabular.threshold import Threshold
@@ -141,7 +147,7 @@ class StreamedRows(Rows):
         super().__init__(x, y, product, None, device, folds, counted)
         self.encode, self.n_rows, self.places = encode, n_rows, places
 
-    def batches(self, batch_size: int, passes: int, group: Processes) -> Any:
+    def batches(self, batch_size: int, passes: int, group: Processes) -> Batches:
         self.stream = StreamedBatches(
             self.encode.source.table,
             self.encode,

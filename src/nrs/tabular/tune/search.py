@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nrs.tabular.tune.space import Spec
+    from nrs.tabular.types import ArrayLike, Json, TableLike
 
 # Seconds of a search that is given neither a time nor a number of trials.
 DEFAULT_BUDGET = 600.0
@@ -47,10 +48,10 @@ class TuneResult:
     """
 
     best_estimator_: TableEstimator
-    best_params_: dict[str, Any]
+    best_params_: Json
     best_score_: float
     default_score_: float
-    trials_: list[dict[str, Any]]
+    trials_: list[Json]
     seconds_: float
 
     def __repr__(self) -> str:
@@ -73,8 +74,8 @@ class TuneResult:
 
 def tune(
     estimator: TableEstimator,
-    X: Any,
-    y: Any,
+    X: TableLike,
+    y: ArrayLike | None,
     *,
     budget: float | None = None,
     n_trials: int | None = None,
@@ -82,9 +83,9 @@ def tune(
     storage: str | os.PathLike[str] | None = None,
     space: Mapping[str, Spec] | None = None,
     random_state: int | np.random.RandomState | None = None,
-    sample_weight: Any = None,
-    groups: Any = None,
-    qid: Any = None,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    qid: ArrayLike | None = None,
     verbose: int = 1,
 ) -> TuneResult:
     """Search the settings of an estimator by the score that its own fit measures.

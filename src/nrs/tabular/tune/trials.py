@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -28,15 +28,18 @@ from sklearn.base import clone
 from nrs._util.launch import end_with_parent
 from nrs._util.lock import locked
 from nrs._util.progress import Bar
+from nrs.tabular.encode.columns import labels_as_array
 from nrs.tabular.encode.table import read_table
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.parameters import to_json
 from nrs.tabular.rows.memory import checksum
 from nrs.tabular.run import draw_seed
-from nrs.tabular.targets import labels_as_array
 from nrs.tabular.tune.space import OF_A_RUN, Distribution, default_space, place_of, settings_of
 from nrs.training import Callback, TimeLimit
 from nrs.training.state import TrainState
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import ArrayLike, Json, TableLike
 
 logger = logging.getLogger("nrs.tabular")
 # Checks of a trial that are compared; a trial may be ended after a quarter of them.
@@ -101,7 +104,7 @@ def held(storage: str | os.PathLike[str]) -> Iterator[Study]:
         yield study
 
 
-def resume(study: Study, identity: dict[str, Any], random_state: Any) -> int:
+def resume(study: Study, identity: Json, random_state: Any) -> int:
     """Write into a new study which search it is of; forget unfinished trials of an old one.
 
     Gives the seed: as asked, else the old one's. Raises ValueError if it is of another search.
@@ -123,8 +126,11 @@ def resume(study: Study, identity: dict[str, Any], random_state: Any) -> int:
 
 
 def identify(
-    estimator: TableEstimator, space: Mapping[str, Distribution] | None, X: Any, **columns: Any
-) -> dict[str, Any]:
+    estimator: TableEstimator,
+    space: Mapping[str, Distribution] | None,
+    X: TableLike,
+    **columns: Any,
+) -> Json:
     """What distinguishes one search from another, as JSON values; `columns` are one value a row."""
     settings = {
         name: getattr(value, "__name__", repr(value)) if callable(value) else to_json(value)
@@ -178,7 +184,7 @@ def seconds_spent(study: Study) -> float:
     return spent
 
 
-def rows(study: Study) -> list[dict[str, Any]]:
+def rows(study: Study) -> list[Json]:
     """One dict per finished trial, as in :class:`nrs.tabular.tune.search.TuneResult`."""
     return [
         {
@@ -239,8 +245,8 @@ class Plan:
     """
 
     estimator: TableEstimator
-    X: Any
-    y: Any
+    X: TableLike
+    y: ArrayLike | None
     arguments: dict[str, Any]
     space: dict[str, Distribution] | None
     seed: int
