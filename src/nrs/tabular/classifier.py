@@ -153,7 +153,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
     scale : {"standard", "none"}, optional
         Whether numbers are standardised.
     epochs : int, optional
-        Passes over the training rows.
+        Passes over the training rows. By default a forest that still learns takes as many again,
+        up to ``cycles_`` times.
     batch_size : int, optional
         Rows per optimizer step.
     lr : float, optional

@@ -86,6 +86,7 @@ RECIPE_FIELDS: dict[str, Schema[object]] = {
     "input_dropout": number(0, 1),
     "scale": _SCALE,
     "epochs": COUNT,
+    "cycles": COUNT,
     "batch_size": COUNT,
     "lr": number(),
     "weight_decay": number(),

@@ -377,11 +377,12 @@ class ForestModel(SingleModel):
     def settings(self, precision: str = "float32", *, stops: bool = False) -> TrainSettings:
         chosen = self.recipe.patience
         rounds = math.ceil(self.recipe.epochs / self.round_epochs)
-        patience = max(3, math.ceil(rounds / 3))
+        patience: int | None = max(3, math.ceil(rounds / 3))
         if chosen is not None:
             patience = math.ceil(chosen / self.round_epochs)
         settings = super().settings(precision)
-        return replace(settings, epochs=rounds, patience=patience if stops else None)
+        patience, cycles = (patience, self.recipe.cycles) if stops else (None, 1)
+        return replace(settings, epochs=rounds, patience=patience, cycles=cycles)
 
     def evaluator(self, rows: Rows, held_out: Rows | None, group: Processes) -> Evaluate | None:
         if held_out is not None:

@@ -63,8 +63,12 @@ class Progress(Callback):
         self._shown_at = 0.0
 
     def on_train_begin(self, state: TrainState) -> None:
-        bar = Bar(total=state.settings.epochs, done=state.epoch, verbose=self.verbose)
+        bar = Bar(total=_epochs_so_far(state), done=state.epoch, verbose=self.verbose)
         self._bar = bar.start() if bar.shown or bar.logs else None
+
+    def on_epoch_begin(self, state: TrainState) -> None:
+        if self._bar is not None:
+            self._bar.update(total=_epochs_so_far(state))
 
     def on_step_end(self, state: TrainState) -> None:
         if self._bar is None or not state.steps_per_epoch:
@@ -83,7 +87,7 @@ class Progress(Callback):
         text = "  ".join(f"{name} {value:.4g}" for name, value in shown.items())
         self._bar.update(completed=state.epoch + 1, description=text)
         if self._bar.logs:
-            epochs, seconds = state.settings.epochs, row["seconds"]
+            epochs, seconds = _epochs_so_far(state), row["seconds"]
             logger.info("epoch %d of %d  %s  (%.2f s)", state.epoch + 1, epochs, text, seconds)
 
     def on_train_end(self, state: TrainState) -> None:
@@ -91,6 +95,11 @@ class Progress(Callback):
             self._bar.stop()
         # A finished callback can be copied and pickled with its estimator.
         self._bar = None
+
+
+def _epochs_so_far(state: TrainState) -> int:
+    """Epochs of the cycles that have begun."""
+    return state.settings.epochs * (1 + state.epoch // state.settings.epochs)
 
 
 class TensorBoard(Callback):

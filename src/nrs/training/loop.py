@@ -34,6 +34,9 @@ R = TypeVar("R")
 _CHECK_EVERY = 64
 # So many steps apart, processes ask each other whether one of them wants to stop.
 _AGREE_EVERY = 16
+# Another cycle begins if the best epoch is in this last share of the one before, with a loss of
+# training rows of at least such a share of the others'.
+LATE, NO_GAP = 0.1, 0.75
 _OWN_COLUMNS = ("epoch", "train_loss", "lr", "seconds")
 
 
@@ -179,7 +182,9 @@ def train(
                     row |= state.metrics
                 row |= {"lr": state.lr, "seconds": time.perf_counter() - started}
                 state.history.append(row)
-                if settings.patience is not None and state.history.best_epoch is not None:
+                # A new cycle begins with a high learning rate, and worse scores.
+                first = state.epoch < settings.epochs
+                if first and settings.patience is not None and state.history.best_epoch is not None:
                     stale = state.epoch - state.history.best_epoch
                     state.stop = state.stop or stale >= settings.patience
                 for callback in callbacks:
@@ -187,8 +192,10 @@ def train(
                 if group.size > 1:
                     state.stop = group.any(state.stop)
 
-                complete = state.stop or state.epoch + 1 >= settings.epochs
-                state.history.stopped_early = state.epoch + 1 < settings.epochs and complete
+                cycles, rest = divmod(state.epoch + 1, settings.epochs)
+                more = cycles < settings.cycles and underfits(state.history, settings.epochs)
+                complete = state.stop or (rest == 0 and not more)
+                state.history.stopped_early = complete and rest > 0
                 if checkpoint is not None and (group.is_writer or not group.divides_rows):
                     checkpoint.save(state, complete=complete)
                 state.epoch += 1
@@ -203,6 +210,28 @@ def train(
         state.average.put()
     module.eval()
     return state.history
+
+
+def underfits(history: History, epochs: int) -> bool:
+    """Whether a cycle of so many epochs, which ends now, leaves more to learn.
+
+    ``val_loss``, if `evaluate` gives it, was least in the last epoch or close to it, and rows that
+    are trained on are not predicted much better: their loss is at least three quarters of it.
+
+    Examples
+    --------
+    >>> falling = [{"epoch": k, "train_loss": 9 - k, "val_loss": 9 - k} for k in range(9)]
+    >>> underfits(History(falling), 9), underfits(History(falling[:3] + falling[::-1]), 12)
+    (True, False)
+    >>> overfitted = [row | {"train_loss": row["val_loss"] / 2} for row in falling]
+    >>> underfits(History(overfitted), 9)
+    False
+    """
+    if "val_loss" not in history:
+        return False
+    best = min(history, key=lambda row: (math.isnan(row["val_loss"]), row["val_loss"]))
+    late = len(history) - best["epoch"] <= max(1, LATE * epochs)
+    return late and best["train_loss"] >= NO_GAP * best["val_loss"]
 
 
 def _train_epoch(
