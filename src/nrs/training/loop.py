@@ -227,10 +227,11 @@ def underfits(history: History, epochs: int) -> bool:
     >>> underfits(History(overfitted), 9)
     False
     """
-    if "val_loss" not in history:
+    rows = history.rows
+    if "val_loss" not in rows[-1]:
         return False
-    best = min(history, key=lambda row: (math.isnan(row["val_loss"]), row["val_loss"]))
-    late = len(history) - best["epoch"] <= max(1, LATE * epochs)
+    best = min(rows, key=lambda row: (math.isnan(row["val_loss"]), row["val_loss"]))
+    late = len(rows) - best["epoch"] <= max(1, LATE * epochs)
     return late and best["train_loss"] >= NO_GAP * best["val_loss"]
 
 
