@@ -233,6 +233,9 @@ def main(arguments: list[str] | None = None) -> None:
     )  # fmt: skip
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--out", type=Path, default=Path("results/accuracy"))
+    parser.add_argument(
+        "--before", type=Path, help="another folder of results, whose costs of fits are compared"
+    )
     parser.add_argument("--datasets", help="only these, comma-separated")
     parser.add_argument("--methods", help="only these, comma-separated")
     parser.add_argument("--trials", type=int, default=SEEDS, help="seeds of the small sets")
@@ -242,7 +245,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given.command == "show":
         from benchmarks.accuracy_page import show
 
-        show(given.results, given.out)
+        show(given.results, given.out, given.before)
         return
     if given.section == "mixed":
         from benchmarks import mixed

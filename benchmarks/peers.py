@@ -178,7 +178,9 @@ class OnFrames:
                 if self.method in ("CatBoost", "RF"):
                     part = part.mask(missing, MISSING)
                 else:
-                    part = part.mask(missing, np.nan).astype(pandas.CategoricalDtype(levels))
+                    # A level that training rows did not have is missing too.
+                    known = part.isin(levels) & ~missing
+                    part = part.where(known, np.nan).astype(pandas.CategoricalDtype(levels))
             # Some packages refuse names with brackets or commas.
             parts[str(number)] = part.to_numpy() if part.dtype == object else part
         return pandas.DataFrame(parts, index=X.index)
