@@ -252,7 +252,7 @@ def coverage(results: Path) -> str:
 
 def show(results: Path, out: Path, before: Path | None = None) -> None:
     """Write ``<out>.md`` and ``<out>.png``; costs are compared with those of `before`."""
-    from benchmarks import mixed_page
+    from benchmarks import autogluon, mixed_page
 
     def section(names: tuple[str, ...], title: str, measures: tuple[str, ...]) -> str:
         return summary(lambda measure: scores(results, names, measure), names, title, measures)
@@ -269,6 +269,7 @@ def show(results: Path, out: Path, before: Path | None = None) -> None:
         section(REGRESSION, "## Regression", ("rmse",)),
         coverage(results),
         mixed_page.section(results, before),
+        autogluon.summary(results / "autogluon.json"),
         ablated,
     ]
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -8,36 +8,13 @@ from benchmarks.cost import counting
 from nrs import NRSClassifier
 from nrs.paper.results import Results
 from nrs.paper.table import Cell, NotHereError, Subject
+from tests.benchmarks.conftest import made_table
 
-pandas = pytest.importorskip("pandas", reason="needs pandas")
+pytest.importorskip("pandas", reason="needs pandas")
 pytest.importorskip("pyarrow", reason="needs pyarrow")
 
 
-def made(n_rows, n_levels=3):
-    rng = np.random.default_rng(0)
-    level = rng.integers(n_levels, size=n_rows)
-    number = rng.normal(size=n_rows)
-    names = np.array([f"level [{k}]" for k in range(n_levels)], dtype=object)[level]
-    names[::7] = None
-    number[::5] = np.nan
-    noise = rng.normal(size=n_rows) * 0.3
-    frame = pandas.DataFrame({"a, name": names, "size <m>": number})
-    return frame, level - np.nan_to_num(number) + noise
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Two tables of 150 rows in a folder of data."""
-    monkeypatch.setenv("NRS_DATA", str(tmp_path))
-    (tmp_path / "mixed").mkdir()
-    frame, value = made(150)
-    classes = pandas.cut(value, [-99, 0, 2, 99], labels=False)
-    frame.assign(target=classes).to_parquet(tmp_path / "mixed" / "loan.parquet")
-    frame.assign(target=value).to_parquet(tmp_path / "mixed" / "ames.parquet")
-    return tmp_path
-
-
-def test_all_methods_get_the_same_rows_and_at_most_so_many(folder, monkeypatch):
+def test_all_methods_get_the_same_rows_and_at_most_so_many(mixed_folder, monkeypatch):
     X, y, X_test, y_test = mixed.read("loan", 0)
     assert (len(X), len(X_test)) == (105, 45)
     assert not set(X.index) & set(X_test.index)
@@ -57,7 +34,7 @@ def test_a_table_that_is_not_here_is_named():
 
 
 @pytest.mark.parametrize("method", ["RF", "HGB", "LightGBM", "XGBoost", "CatBoost"])
-def test_peers_read_categories_and_missing_cells(folder, method):
+def test_peers_read_categories_and_missing_cells(mixed_folder, method):
     packages = {"LightGBM": "lightgbm", "XGBoost": "xgboost", "CatBoost": "catboost"}
     pytest.importorskip(packages.get(method, "sklearn"), reason=f"needs {method}")
     of_classes = mixed.measure(Cell(Subject("mixed", "loan", method), 0), {})
@@ -69,14 +46,14 @@ def test_peers_read_categories_and_missing_cells(folder, method):
 
 
 def test_levels_that_only_test_rows_have_are_predicted():
-    frame, value = made(60)
+    frame, value = made_table(60)
     model = peers.at_defaults_on_frames("HGB", "regression", 0).fit(frame, value)
     unseen = frame.assign(**{"a, name": "never seen"})
     assert np.isfinite(model.predict(unseen)).all()
 
 
 def test_columns_of_too_many_levels_keep_the_most_frequent():
-    frame, value = made(1500, n_levels=400)
+    frame, value = made_table(1500, n_levels=400)
     model = peers.at_defaults_on_frames("HGB", "regression", 0).fit(frame, value)
     levels = model.levels_["a, name"]
     assert len(levels) == 255
@@ -85,7 +62,7 @@ def test_columns_of_too_many_levels_keep_the_most_frequent():
     assert counts[levels[:-1]].min() >= counts.drop(levels[:-1]).max()
 
 
-def test_the_cost_of_a_fit_grows_with_rows_and_epochs(folder):
+def test_the_cost_of_a_fit_grows_with_rows_and_epochs(mixed_folder):
     X, y, _, _ = mixed.read("loan", 0)
 
     def cost(rows=105, **given):
