@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
 from benchmarks.accuracy_page import (
     ASIDE,
@@ -22,7 +23,7 @@ from benchmarks.accuracy_page import (
 )
 from benchmarks.measure import table as text_table
 from benchmarks.mixed import CLASSES, METHODS, NUMBERS
-from nrs.paper.statistics import ranks
+from nrs.paper.statistics import DECIMALS, holm, ranks
 
 Read = Callable[[str], Scores]
 
@@ -61,6 +62,7 @@ def section(results: Path, before: Path | None = None) -> str:
         "held-out parts of their training rows. Claims about other tables rest on the sets that "
         "the recipe was not developed on.\n",
         overview(of_classes, of_numbers),
+        against({m: of_classes(m) for m in ("accuracy", "log_loss", "auc")}),
         lower(means(losses), means(errors)),
         calibration(of_classes("calibration")),
         behind(losses, errors),
@@ -123,6 +125,35 @@ def overview(of_classes: Read, of_numbers: Read) -> str:
         if any(method in by for by in columns.values())
     ]
     return f"{text_table(['average rank by', *columns], rows)}\n" if rows else ""
+
+
+def against(found: dict[str, Scores]) -> str:
+    """Wins, ties and losses against each peer, by measure, on the sets that both ran on.
+
+    Wilcoxon's signed-rank test of NRS and each peer, adjusted by Holm for the number of peers.
+    """
+    columns: dict[str, dict[str, str]] = {}
+    for measure, scored in found.items():
+        values = more_is_better(scored, measure)
+        gaps: dict[str, np.ndarray] = {}
+        for peer in PEERS:
+            ours, theirs = values.get("NRS", {}), values.get(peer, {})
+            both = [name for name in theirs if name in ours]
+            if len(both) > 1:
+                # Means that differ by rounding alone are equal.
+                gaps[peer] = np.array([ours[n] - theirs[n] for n in both]).round(DECIMALS)
+        p = holm([stats.wilcoxon(gap).pvalue if gap.any() else 1.0 for gap in gaps.values()])
+        columns[measure] = {
+            peer: f"{'/'.join(str((np.sign(gap) == sign).sum()) for sign in (1, 0, -1))}, "
+            f"p = {adjusted:.3f}"
+            for (peer, gap), adjusted in zip(gaps.items(), p, strict=True)
+        }
+    rows = [
+        [peer, *(by.get(peer, "–") for by in columns.values())]
+        for peer in PEERS
+        if any(peer in by for by in columns.values())
+    ]
+    return f"{text_table(['NRS wins/ties/loses', *columns], rows)}\n" if rows else ""
 
 
 def lower(losses: Scores, errors: Scores) -> str:

@@ -130,6 +130,19 @@ def test_the_section_counts_wins_and_lists_sets_that_are_behind(tmp_path, monkey
     assert accuracy_page.MEASURES["auc"][0]
 
 
+def test_tests_are_adjusted_for_the_number_of_peers():
+    names = tuple("abcdefgh")
+    ours = {name: 0.1 + 0.01 * k for k, name in enumerate(names)}
+    worse, level = ({n: v + add for n, v in ours.items()} for add in (0.05, 0.0))
+    found = {"NRS": ours, "RF": worse, "HGB": level, "TabM": {"a": 0.0}}
+    text = mixed_page.against({"log_loss": found})
+    # All eight signs alike: p = 2 / 2 ** 8, times two peers.
+    assert "8/0/0, p = 0.016" in text
+    assert "0/8/0, p = 1.000" in text
+    assert "TabM" not in text
+    assert "0/0/8, p = 0.016" in mixed_page.against({"accuracy": found})
+
+
 def test_costs_of_two_commits_are_compared_as_ratios(tmp_path):
     written(tmp_path / "old", {("NRS", "loan"): [0.5], ("NRS", "ames"): [0.5]})
     written(tmp_path / "new", {("NRS", "loan"): [0.5, 0.5]})
