@@ -74,7 +74,7 @@ def _ours(
 ) -> tuple[np.ndarray, dict[str, Any]]:
     import nrs
 
-    kind = nrs.NRSRegressor if n_classes is None else nrs.NRSClassifier
+    kind: Any = nrs.NRSRegressor if n_classes is None else nrs.NRSClassifier
     model = kind(preset="best", time_limit=limit, random_state=seed, verbose=0, n_jobs=1)
     begin, begin_cpu = time.monotonic(), time.process_time()
     model.fit(X, y)
