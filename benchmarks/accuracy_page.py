@@ -271,6 +271,7 @@ def show(results: Path, out: Path, before: Path | None = None) -> None:
         mixed_page.section(results, before),
         autogluon.summary(results / "autogluon.json"),
         ablated,
+        Path(__file__).with_name("ingredients.md").read_text(encoding="utf-8"),
     ]
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(out.with_suffix(".md")) as file:
