@@ -163,7 +163,8 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         """Take one pass over more queries, keeping what was learned.
 
         The first call learns the encoding of the columns; so the first queries should be typical
-        ones. All documents of a query must come together. There are no out-of-bag scores.
+        ones. All documents of a query must come together. ``oob_score_`` is that of the queries of
+        the last call.
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.header import CLASSES
 from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
-from nrs.tabular.threshold import Threshold, is_learned
+from nrs.tabular.threshold import Threshold
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -49,6 +49,12 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         The first call learns the encoding of the columns, later ones use it; so the first rows
         should be typical ones. The optimizer's state is kept from call to call.
 
+        Every row of a forest is left out by some members, whatever the call: ``oob_score_``,
+        calibration, intervals and a learned threshold follow from the rows of the last call, and of
+        calls before it up to 2,000 rows in all. ``oob_decision_function_`` or ``oob_prediction_``
+        has the rows of the last call. Rows that come twice are seen by all members: then these
+        scores are too good.
+
         Parameters
         ----------
         X, y, sample_weight : as of :meth:`fit`.
@@ -56,10 +62,6 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
             All labels that will ever come; at the first call only, where `y` may lack some. Not
             needed where a row has several labels, whose columns show them all.
         """
-        if is_learned(getattr(self, "threshold", None)):
-            raise ValueError(
-                "threshold is learned on out-of-bag rows by fit; pass a number to use partial_fit"
-            )
         known = None if classes is None else _all_classes(classes)
         return self._partial_fit(X, y, sample_weight, known)
 

@@ -348,13 +348,21 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             else:
                 encoder, target, history = self.encoder_, self.target_, self.history_
                 rows, _ = source.rows(encoder, target, NO_FOLDS, run.device)
+                task = Task(rows, None, encoder, target, self.recipe_, NO_FOLDS, run)
                 model, progress = copy.deepcopy((self.model_, self._progress))
             progress = progress or _Progress(model, draw_seed(self.random_state))
-            progress.take(model, rows)
+            progress.take(rows)
             seen = {"rows": progress.n_seen, "columns": source.n_columns}
             reader.__dict__["_origin"] = {"at": time.time(), "seed": progress.seed, **seen}
+            # A copy: members that do not count now are trained further, and may count later.
+            model = copy.deepcopy(progress.model)
             importances = model.importances(rows, encoder)
-            learned = Learned(target, encoder, model, model.folded(), history, importances)
+            scored = model.finish(replace(task, rows=progress.recent))
+            if scored is not None:
+                scored = replace(scored, answers=scored.answers[-len(rows) :])
+            learned = Learned(
+                model.target, encoder, model, model.folded(), history, importances, scored
+            )
             about = self.about_
             self._adopt(learned, reader, rows)
             self.__dict__ |= {"_progress": progress, "about_": about}
@@ -570,16 +578,26 @@ def _is_fitted(name: str) -> bool:
     return name.endswith("_") or name in private
 
 
+# Rows that `partial_fit` calibrates by: these, if the last call had fewer, and those before it.
+MAX_RECENT = 2_000
+
+
 class _Progress:
-    """What `partial_fit` keeps from call to call: optimizer, seed, and how far it has come."""
+    """What `partial_fit` keeps from call to call.
+
+    The model it trains, the optimizer, the seed, how far it has come, and the latest rows.
+    """
+
+    recent: Rows
 
     def __init__(self, model: SingleModel, seed: int) -> None:
         parameters: list[nn.Parameter] = list(model.network.parameters())
-        self.optimizer = build_optimizer(parameters, model.settings())
+        self.model, self.optimizer = model, build_optimizer(parameters, model.settings())
         self.seed, self.passes, self.n_seen = seed, 0, 0
 
-    def take(self, model: SingleModel, rows: Rows) -> None:
+    def take(self, rows: Rows) -> None:
         """Take one optimizer step per batch."""
+        model = self.model
         batches = model.pass_batches(rows, self.n_seen)
         self.n_seen += rows.n_units
         seed = self.seed + self.passes
@@ -590,5 +608,6 @@ class _Progress:
                 self.optimizer.zero_grad(set_to_none=True)
                 model.loss(model.network, batch).backward()
                 self.optimizer.step()
+        self.recent = self.recent.joined(rows, MAX_RECENT) if self.passes else rows
         self.passes += 1
         model.network.eval()

@@ -417,7 +417,7 @@ class ForestModel(SingleModel):
             return None
         # Views whose members score all rows between them can be weighed against each other.
         views = len(self.recipe.views)
-        views = views if self.recipe.members // views >= self.n_folds else 1
+        views = views if self.network.n_members // views >= self.n_folds else 1
         rows = task.rows
         outputs = out_of_bag(self.folded(), rows, self.sees, views, task.run.group).cpu()
         scored = self.target.finish(outputs, *rows.truth())

@@ -124,6 +124,30 @@ class Rows:
             return self
         return self.subset(self.index[spread_rows(len(self), most)])
 
+    def joined(self, later: Rows, most: int) -> Rows:
+        """All of `later`, and before them the last of these: at most so many together."""
+        kept = self.index[len(self) - max(0, min(len(self), most - len(later))) :]
+        if self.sparse or later.sparse or not len(kept):
+            return later
+
+        def both(values: str) -> np.ndarray | None:
+            one, two = getattr(self, values), getattr(later, values)
+            if one is None and two is None:
+                return None
+            parts = [
+                torch.ones(len(index)) if part is None else part[index]
+                for part, index in ((one, kept), (two, later.index))
+            ]
+            return torch.cat(parts).numpy()
+
+        features, targets = both("features"), both("targets")
+        assert features is not None
+        assert targets is not None
+        return Rows(
+            features, targets, both("weights"),
+            device=later.device, folds=both("folds"), score_weights=both("score_weights"),
+        )  # fmt: skip
+
     def sample(self, most: int) -> Sample:
         """Features, targets, weights and folds of at most so many dense rows, spread evenly."""
         chosen = self.index[spread_rows(len(self), min(most, len(self)))]
