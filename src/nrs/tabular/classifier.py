@@ -173,7 +173,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         "log_loss", "roc_auc", "average_precision", or a function ``metric(y_true, y_predicted)``,
         higher being better. "balanced_accuracy" is not for several labels per row.
     time_limit : float, optional
-        Seconds that a fit may take; it ends with the best weights found by then.
+        Seconds that a fit may take. If these are too few for all steps, the learning rate falls to
+        its end in time; the fit ends with the best weights found by then.
     class_weight : dict, "balanced" or None
         How much a row counts by its label; "balanced" lets all classes count the same.
     threshold : float, {"balanced", "f1"} or callable, optional
@@ -222,7 +223,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         Accuracy of the predicted labels on out-of-bag rows; of a forest.
     oob_decision_function_ : ndarray (n_rows, n_classes)
         Out-of-bag probabilities; of a forest. Each row's are those of one or two members, so they
-        are a little less sure than `predict_proba`. Not saved: a loaded model has `oob_score_`.
+        are a little less sure than `predict_proba`. NaN in rows that no member scores: the earliest
+        of a fit with ``time``. Not saved: a loaded model has `oob_score_`.
     threshold_ : float
         The threshold that was given or learned, 0.5 without one; of two classes.
     oob_rows_ : ndarray of int64

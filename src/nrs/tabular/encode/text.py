@@ -42,7 +42,7 @@ MAX_DIRECTIONS, MIN_TEXTS = 384, 4
 # Words and pairs of words, and pieces, that are known: those of most texts, at least of two.
 MAX_TOKENS = 5_000
 PIECE_SIZES = (3, 4, 5)
-# Pieces as loud as words were worse on descriptions of packages.
+# Pieces with the weight of words were worse on descriptions of packages.
 PIECE_WEIGHT = np.float32(0.5)
 # What tokens are learned from: texts and their characters.
 MAX_TEXTS, MAX_LEARNED = 20_000, 4_000_000
