@@ -8,6 +8,7 @@ which all others were run.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,9 @@ from nrs.paper.table import Cell, Subject
 # What methods are compared by, whether more of it is better, and its digits.
 MEASURES = {
     "accuracy": (True, 2),
+    "balanced_accuracy": (True, 2),
     "log_loss": (False, 4),
+    "auc": (True, 2),
     "calibration": (False, 2),
     "rmse": (False, 4),
 }
@@ -39,28 +42,41 @@ ASIDE = ("NRS fast", "NRS best")
 LEAST_SHARE = 0.8
 
 Scores = dict[str, dict[str, float]]
+Trials = dict[str, dict[str, dict[int, float]]]
+
+
+def trials(
+    results: Path,
+    names: tuple[str, ...],
+    measure: str,
+    methods: tuple[str, ...] = METHODS,
+    *,
+    table: str = "benchmark",
+    seeds: int = SEEDS,
+) -> Trials:
+    """Values by method, data set and seed; only finished cells."""
+    folder = Results(results)
+    group = "times" if measure.endswith("_s") else "metrics"
+    group = "data" if measure == "multiply_adds" else group
+    found: Trials = {}
+    for method in methods:
+        for name in names:
+            for seed in range(seeds):
+                record = folder.read(Cell(Subject(table, name, method), seed))
+                if record is not None and record["status"] == "ok":
+                    by_set = found.setdefault(method, {})
+                    by_set.setdefault(name, {})[seed] = float(record[group][measure])
+    return found
 
 
 def scores(
     results: Path, names: tuple[str, ...], measure: str, methods: tuple[str, ...] = METHODS
 ) -> Scores:
     """Means over the seeds, by method and data set; only finished cells."""
-    folder = Results(results)
-    group = "times" if measure.endswith("_s") else "metrics"
-    found: Scores = {}
-    for method in methods:
-        for name in names:
-            records = [
-                folder.read(Cell(Subject("benchmark", name, method), seed)) for seed in range(SEEDS)
-            ]
-            values = [
-                record[group][measure]
-                for record in records
-                if record is not None and record["status"] == "ok"
-            ]
-            if values:
-                found.setdefault(method, {})[name] = float(np.mean(values))
-    return found
+    return {
+        method: {name: float(np.mean(list(values.values()))) for name, values in by_set.items()}
+        for method, by_set in trials(results, names, measure, methods).items()
+    }
 
 
 def ranked(found: Scores, names: tuple[str, ...]) -> Scores:
@@ -85,17 +101,22 @@ def _with_aside(found: Scores, chosen: Scores) -> Scores:
     }
 
 
-def summary(results: Path, names: tuple[str, ...], title: str, measures: tuple[str, ...]) -> str:
-    """Markdown: every set, means, average ranks, wins, paired tests, times."""
-    parts = [f"## {title}\n"]
+def summary(
+    read: Callable[[str], Scores], names: tuple[str, ...], title: str, measures: tuple[str, ...]
+) -> str:
+    """Markdown: every set, means, average ranks, wins, paired tests, times.
+
+    `read` gives the scores of a measure.
+    """
+    parts = [f"{title}\n"]
     for measure in measures:
-        parts.append(_measured(scores(results, names, measure), names, measure))
-    fit = scores(results, names, "fit_cpu_s")
+        parts.append(_measured(read(measure), names, measure))
+    fit = read("fit_cpu_s")
     if "NRS" not in fit:
         return "\n".join(parts)
     times = []
     for measure in ("fit_cpu_s", "predict_cpu_s"):
-        found = scores(results, names, measure)
+        found = read(measure)
         shared = _with_aside(found, ranked(found, names))
         medians = {m: float(np.median(list(v.values()))) for m, v in shared.items() if v}
         shown = ", ".join(f"{m} {value:.2f}" for m, value in medians.items())
@@ -116,7 +137,7 @@ def _measured(found: Scores, names: tuple[str, ...], measure: str) -> str:
     if "NRS" not in chosen or len(chosen) < 2 or not chosen["NRS"]:
         return f"### {measure}\n\nnot run on enough sets yet\n"
     common = tuple(chosen["NRS"])
-    signed = _signed(chosen, measure)
+    signed = more_is_better(chosen, measure)
     rank = ranks(signed)
     rows: list[list[str]] = [
         [name, *(_shown(found[m].get(name), digits) for m in found)]
@@ -155,7 +176,7 @@ def _means(chosen: Scores, measure: str) -> tuple[str, dict[str, float]]:
     return "over NRS, geometric mean", {m: float(np.exp(np.mean(v))) for m, v in times.items()}
 
 
-def _signed(found: Scores, measure: str) -> Scores:
+def more_is_better(found: Scores, measure: str) -> Scores:
     """Scores of which more is better; of errors their logarithms, as tests compare differences."""
     if measure == "rmse":
         return {m: {n: -math.log(v) for n, v in by_set.items()} for m, by_set in found.items()}
@@ -166,7 +187,7 @@ def _signed(found: Scores, measure: str) -> Scores:
 def _partial(found: Scores, signed: Scores, measure: str) -> list[str]:
     """Ranks with each method that was run on some sets, on those."""
     lines = []
-    for method, by_set in _signed(found, measure).items():
+    for method, by_set in more_is_better(found, measure).items():
         shared = [name for name in by_set if name in signed["NRS"]]
         if method in signed or method in ASIDE or len(shared) < 2:
             continue
@@ -229,19 +250,28 @@ def coverage(results: Path) -> str:
     return f"90 % intervals of NRS cover {np.mean(list(found.values())):.1f} % ({each}).\n"
 
 
-def show(results: Path, out: Path) -> None:
-    """Write ``<out>.md`` and ``<out>.png``."""
+def show(results: Path, out: Path, before: Path | None = None) -> None:
+    """Write ``<out>.md`` and ``<out>.png``; costs are compared with those of `before`."""
+    from benchmarks import autogluon, mixed_page
+
+    def section(names: tuple[str, ...], title: str, measures: tuple[str, ...]) -> str:
+        return summary(lambda measure: scores(results, names, measure), names, title, measures)
+
     of_classes = ("accuracy", "log_loss", "calibration")
     ablated, gaps = ablation(results)
     text = [
         "# Accuracy at defaults\n",
         "Made by `python -m benchmarks.accuracy run` and `… show`; that file has the rules, the "
-        "cells under `results/paper/benchmark` the seeds, versions and commits.\n",
-        summary(results, FRESH, "Sets that the recipe was not developed on", of_classes),
-        summary(results, DEVELOPMENT, "Sets that it was developed on", of_classes),
-        summary(results, REGRESSION, "Regression", ("rmse",)),
+        "cells under `results/paper/benchmark` and `results/paper/mixed` the seeds, versions and "
+        "commits.\n",
+        section(FRESH, "## Sets that the recipe was not developed on", of_classes),
+        section(DEVELOPMENT, "## Sets that it was developed on", of_classes),
+        section(REGRESSION, "## Regression", ("rmse",)),
         coverage(results),
+        mixed_page.section(results, before),
+        autogluon.summary(results / "autogluon.json"),
         ablated,
+        Path(__file__).with_name("ingredients.md").read_text(encoding="utf-8"),
     ]
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(out.with_suffix(".md")) as file:
@@ -262,7 +292,7 @@ def _picture(results: Path, gaps: dict[str, tuple[float, float]], path: Path) ->
         found = ranked(scores(results, FRESH, measure), FRESH)
         if len(found) > 2 and len(next(iter(found.values()))) > 1:
             axes = figure.add_subplot(grid[place, 0])
-            critical_differences(_signed(found, measure), axes)
+            critical_differences(more_is_better(found, measure), axes)
             axes.set_title(f"{title}, {len(next(iter(found.values())))} sets", fontsize=10)
     if gaps:
         axes = figure.add_subplot(grid[:, 1])

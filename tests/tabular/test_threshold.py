@@ -108,11 +108,15 @@ def test_what_is_no_threshold_is_refused(settings, labels, match):
         NRSClassifier(**QUICK | settings).fit(X, np.arange(60) % labels)
 
 
-def test_several_labels_and_partial_fits_have_none():
+def test_several_labels_have_none():
     X = rare(60, 0)[0]
     with pytest.raises(ValueError, match="several labels per row"):
         NRSClassifier(**QUICK, threshold=0.3).fit(X, np.eye(3, dtype=int)[np.arange(60) % 3])
-    with pytest.raises(ValueError, match="pass a number to use partial_fit"):
-        NRSClassifier(**QUICK, threshold="f1").partial_fit(X, np.arange(60) % 2)
-    model = NRSClassifier(**QUICK, threshold=0.3).partial_fit(X, np.arange(60) % 2)
-    assert model.threshold_ == 0.3
+
+
+def test_partial_fit_learns_a_threshold():
+    X, y = rare(400, 0)
+    given = NRSClassifier(**QUICK, threshold=0.3).partial_fit(X, y)
+    learned = NRSClassifier(**QUICK, threshold="f1").partial_fit(X, y)
+    assert given.threshold_ == 0.3
+    assert 0 < learned.threshold_ < 1

@@ -210,6 +210,37 @@ def test_patience_that_ends_with_the_last_epoch_is_not_early():
     assert not history.stopped_early
 
 
+def losses(*values):
+    """An evaluate that gives these losses of other rows in turn, the lower the better."""
+    left = iter(values)
+
+    def evaluate(module):
+        loss = next(left)
+        return {"score": -loss, "val_loss": loss}
+
+    return evaluate
+
+
+def test_a_cycle_follows_while_there_is_more_to_learn():
+    falling = [1e-3 / (k + 1) for k in range(9)]
+    settings = {"epochs": 3, "schedule": "cosine", "warmup": 0.1}
+    history = fit(network(), evaluate=losses(*falling), cycles=3, **settings)
+    assert len(history) == 9
+    assert not history.stopped_early
+    lr = np.array(history["lr"]).reshape(3, 3)
+    np.testing.assert_array_equal(lr, lr[:1].repeat(3, 0))
+    # The second cycle is no better than the first, so there is no third; patience does not cut it.
+    values = [*falling[:3], *falling[:3], 0, 0, 0]
+    history = fit(network(), evaluate=losses(*values), cycles=3, patience=2, **settings)
+    assert len(history) == 6
+    assert history.best_epoch == 2
+    # Other rows are predicted far worse: the rest would be learned by heart.
+    history = fit(network(), evaluate=losses(90, 80, 70), cycles=3, **settings)
+    assert len(history) == 3
+    # Without the loss of other rows nothing says so.
+    assert len(fit(network(), evaluate=scores(1, 2, 3), cycles=3, **settings)) == 3
+
+
 @pytest.mark.parametrize(
     ("values", "best"),
     [((math.nan, 0.1, math.nan), 1), ((math.nan, math.nan), 0), ((-math.inf, -1.0), 1)],

@@ -126,6 +126,7 @@ class RankForestModel(ForestModel, RankModel):
         self.use_folds(Folds(MAX_FOLDS))
         assert isinstance(rows, QueryRows)
         rows.query_folds = (n_seen + np.arange(rows.n_units)) % MAX_FOLDS
+        rows.folds = torch.from_numpy(rows.query_folds[rows.queries.numbers()])
         return self._batches(rows, 1)
 
     def _batches(self, rows: Rows, passes: int) -> QueryBatches:

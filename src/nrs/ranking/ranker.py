@@ -81,7 +81,7 @@ class NRSRanker(CheckpointParameters, MemberEstimator):
         an optional ``@k``, "loss", or a function ``metric(scores, labels, mask)`` of padded
         tensors, higher being better.
     n_per, n_h, layout, hidden, dropout, scale, epochs, lr, weight_decay, patience, time_limit, \
-categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoint
+categorical_features, text_features, random_state, n_jobs, device, verbose, callbacks, checkpoint
         As of :class:`nrs.NRSClassifier`.
 
     Attributes
@@ -163,7 +163,8 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         """Take one pass over more queries, keeping what was learned.
 
         The first call learns the encoding of the columns; so the first queries should be typical
-        ones. All documents of a query must come together. There are no out-of-bag scores.
+        ones. All documents of a query must come together. ``oob_score_`` is that of the queries of
+        the last call.
 
         Parameters
         ----------
@@ -282,12 +283,13 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         qid: Qid = None,
+        time: Any = None,
     ) -> QuerySource:
         """Read and check the documents of queries that a fit learns from."""
         return self.read_rows(X, y, sample_weight, qid, reset=True)
 
     def read_rows(
-        self, X: Any, y: Any, sample_weight: Any, qid: Any, *, reset: bool
+        self, X: Any, y: Any, sample_weight: Any, qid: Any, time: Any = None, *, reset: bool
     ) -> QuerySource:
         if isinstance(qid, str):
             self.qid_column_ = qid

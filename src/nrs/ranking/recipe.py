@@ -84,8 +84,9 @@ def _paper() -> dict[str, Any]:
 
 def _forest(plain: Recipe, queries: int, rows: int) -> dict[str, Any]:
     """A table's forest, with steps of about as many documents in whole queries."""
-    # Levels are judged by the losses of single rows, which a ranker has none of.
-    return {"batch_size": max(1, round(plain.batch_size * queries / rows)), "levels": 0}
+    batch_size = max(1, round(plain.batch_size * queries / rows))
+    # Levels and cycles are decided by the losses of single rows, which a ranker has none of.
+    return {"batch_size": batch_size, "levels": 0, "cycles": 1}
 
 
 def _single(queries: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.header import CLASSES
 from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
-from nrs.tabular.threshold import Threshold, is_learned
+from nrs.tabular.threshold import Threshold
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -49,6 +49,12 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         The first call learns the encoding of the columns, later ones use it; so the first rows
         should be typical ones. The optimizer's state is kept from call to call.
 
+        Every row of a forest is left out by some members, whatever the call: ``oob_score_``,
+        calibration, intervals and a learned threshold follow from the rows of the last call, and of
+        calls before it up to 2,000 rows in all. ``oob_decision_function_`` or ``oob_prediction_``
+        has the rows of the last call. Rows that come twice are seen by all members: then these
+        scores are too good.
+
         Parameters
         ----------
         X, y, sample_weight : as of :meth:`fit`.
@@ -56,10 +62,6 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
             All labels that will ever come; at the first call only, where `y` may lack some. Not
             needed where a row has several labels, whose columns show them all.
         """
-        if is_learned(getattr(self, "threshold", None)):
-            raise ValueError(
-                "threshold is learned on out-of-bag rows by fit; pass a number to use partial_fit"
-            )
         known = None if classes is None else _all_classes(classes)
         return self._partial_fit(X, y, sample_weight, known)
 
@@ -153,7 +155,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
     scale : {"standard", "none"}, optional
         Whether numbers are standardised.
     epochs : int, optional
-        Passes over the training rows.
+        Passes over the training rows. By default a forest that still learns takes as many again,
+        up to ``cycles_`` times.
     batch_size : int, optional
         Rows per optimizer step.
     lr : float, optional
@@ -170,7 +173,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         "log_loss", "roc_auc", "average_precision", or a function ``metric(y_true, y_predicted)``,
         higher being better. "balanced_accuracy" is not for several labels per row.
     time_limit : float, optional
-        Seconds that a fit may take; it ends with the best weights found by then.
+        Seconds that a fit may take. If these are too few for all steps, the learning rate falls to
+        its end in time; the fit ends with the best weights found by then.
     class_weight : dict, "balanced" or None
         How much a row counts by its label; "balanced" lets all classes count the same.
     threshold : float, {"balanced", "f1"} or callable, optional
@@ -180,6 +184,10 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         class. Probabilities stay as they are.
     categorical_features : list of names, list of indices or boolean mask, optional
         Columns to take as categories beside those whose dtype says so.
+    text_features : list of names, list of indices or boolean mask, optional
+        Columns to read as free text, and no others. None finds them: columns of more than 64
+        different strings, at least half of their cells different, of at least 3 words and 20
+        characters on average.
     random_state : int, RandomState or None
         The same number gives the same model.
     n_jobs : int or None
@@ -215,7 +223,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         Accuracy of the predicted labels on out-of-bag rows; of a forest.
     oob_decision_function_ : ndarray (n_rows, n_classes)
         Out-of-bag probabilities; of a forest. Each row's are those of one or two members, so they
-        are a little less sure than `predict_proba`. Not saved: a loaded model has `oob_score_`.
+        are a little less sure than `predict_proba`. NaN in rows that no member scores: the earliest
+        of a fit with ``time``. Not saved: a loaded model has `oob_score_`.
     threshold_ : float
         The threshold that was given or learned, 0.5 without one; of two classes.
     oob_rows_ : ndarray of int64

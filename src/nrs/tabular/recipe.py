@@ -55,6 +55,8 @@ class Recipe:
     ema: float | None = None
     clip_norm: float | None = None
     patience: int | None = None
+    # How often a forest may run through its epochs: again while there is more to learn.
+    cycles: int = 1
     validation_fraction: float = 0.0
     metric: str | Callable[..., float] = "default"
     # Of a forest: members, subspaces of a member, columns of a subspace, bins of a number.
@@ -121,6 +123,9 @@ def resolve(preset: str, chosen: Mapping[str, object], rows: int, features: int)
         recipe = _paper(features) if preset == "paper" else _single(rows, features)
     if "hidden" in given:
         given["hidden"] = _widths(given["hidden"])
+    if "epochs" in given:
+        # Whoever asks for so many gets so many.
+        recipe = replace(recipe, cycles=1)
     recipe = replace(recipe, **given)
     _check(recipe)
     return recipe
@@ -204,6 +209,7 @@ def _forest(preset: str, rows: int, features: int) -> Recipe:
         hidden=(width,) if rows < 1_000 else (width, width),
         dropout=0.2 if rows < 1_500 else 0.1,
         epochs=max(epochs, math.ceil(least / steps)),
+        cycles=1 if preset == "fast" or rows >= 50_000 else 2 if rows >= 5_000 else 3,
         batch_size=batch_size,
         lr=lr,
         optimizer="adamw",

@@ -40,7 +40,8 @@ class TableRegressor(RegressorMixin, TableEstimator):
         """Take one pass over more rows, keeping what was learned.
 
         The first call learns the encoding of the columns and the scale of the targets, later ones
-        use them; so the first rows should be typical ones.
+        use them; so the first rows should be typical ones. ``oob_score_`` and intervals are those
+        of the latest rows, as of :meth:`nrs.NRSClassifier.partial_fit`.
         """
         return self._partial_fit(X, y, sample_weight)
 

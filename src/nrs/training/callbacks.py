@@ -63,8 +63,12 @@ class Progress(Callback):
         self._shown_at = 0.0
 
     def on_train_begin(self, state: TrainState) -> None:
-        bar = Bar(total=state.settings.epochs, done=state.epoch, verbose=self.verbose)
+        bar = Bar(total=_epochs_so_far(state), done=state.epoch, verbose=self.verbose)
         self._bar = bar.start() if bar.shown or bar.logs else None
+
+    def on_epoch_begin(self, state: TrainState) -> None:
+        if self._bar is not None:
+            self._bar.update(total=_epochs_so_far(state))
 
     def on_step_end(self, state: TrainState) -> None:
         if self._bar is None or not state.steps_per_epoch:
@@ -83,7 +87,7 @@ class Progress(Callback):
         text = "  ".join(f"{name} {value:.4g}" for name, value in shown.items())
         self._bar.update(completed=state.epoch + 1, description=text)
         if self._bar.logs:
-            epochs, seconds = state.settings.epochs, row["seconds"]
+            epochs, seconds = _epochs_so_far(state), row["seconds"]
             logger.info("epoch %d of %d  %s  (%.2f s)", state.epoch + 1, epochs, text, seconds)
 
     def on_train_end(self, state: TrainState) -> None:
@@ -91,6 +95,11 @@ class Progress(Callback):
             self._bar.stop()
         # A finished callback can be copied and pickled with its estimator.
         self._bar = None
+
+
+def _epochs_so_far(state: TrainState) -> int:
+    """Epochs of the cycles that have begun."""
+    return state.settings.epochs * (1 + state.epoch // state.settings.epochs)
 
 
 class TensorBoard(Callback):
@@ -134,7 +143,9 @@ class TimeLimit(Callback):
     """Stop in time for a limit, in the middle of an epoch if need be.
 
     Time is kept for the evaluation that ends an epoch, as long as the longest so far. The epochs
-    before a resumed checkpoint count. At least one step is taken.
+    before a resumed checkpoint count. At least one step is taken. Where not all
+    steps fit in, the learning rate warms up by time, and falls to its end in the last part of it;
+    several processes learn of that after every epoch.
 
     Parameters
     ----------
@@ -152,6 +163,8 @@ class TimeLimit(Callback):
         self.seconds = seconds
         self.begun = begun
         self._begin = 0.0
+        # Seconds before training.
+        self._before = 0.0
         self._last_step = 0.0
         self._evaluation = evaluation
 
@@ -160,11 +173,14 @@ class TimeLimit(Callback):
             raise ValueError(f"seconds must be more than 0; got {self.seconds}")
         before = sum(state.history["seconds"]) if len(state.history) else 0.0
         self._last_step = time.monotonic()
-        self._begin = (self._last_step if self.begun is None else self.begun) - before
+        begun = self._last_step if self.begun is None else self.begun
+        self._begin, self._before = begun - before, self._last_step - begun
 
     def on_step_end(self, state: TrainState) -> None:
         self._last_step = time.monotonic()
-        if self._last_step - self._begin + self._evaluation > self.seconds:
+        passed, limit = self._last_step - self._begin, self.seconds - self._evaluation
+        state.time_passed = (passed - self._before) / max(limit - self._before, 1e-9)
+        if passed > limit:
             state.stop = True
 
     def on_epoch_end(self, state: TrainState) -> None:

@@ -34,6 +34,11 @@ R = TypeVar("R")
 _CHECK_EVERY = 64
 # So many steps apart, processes ask each other whether one of them wants to stop.
 _AGREE_EVERY = 16
+# Another cycle begins if the best epoch is in this last share of the one before, with a loss of
+# training rows of at least such a share of the others'.
+LATE, NO_GAP = 0.1, 0.75
+# Share of a limited time from which on the learning rate falls to its end.
+_FALL_FROM = 0.7
 _OWN_COLUMNS = ("epoch", "train_loss", "lr", "seconds")
 
 
@@ -151,6 +156,7 @@ def train(
         if state.epoch == 0:
             _seed_noise(state, generator)
         begun: list[Callback] = []
+        pace = _Pace(group)
         try:
             for callback in callbacks if not complete else ():
                 begun.append(callback)
@@ -167,7 +173,9 @@ def train(
                     callback.on_epoch_begin(state)
 
                 with lowered_forward(module, dtype, device):
-                    train_loss = _train_epoch(state, loss_of, batches, parameters, each_step, group)
+                    train_loss = _train_epoch(
+                        state, loss_of, batches, parameters, each_step, group, pace
+                    )
                 _check_weights(state, parameters)
 
                 if group.size > 1:
@@ -179,16 +187,21 @@ def train(
                     row |= state.metrics
                 row |= {"lr": state.lr, "seconds": time.perf_counter() - started}
                 state.history.append(row)
-                if settings.patience is not None and state.history.best_epoch is not None:
+                # A new cycle begins with a high learning rate, and worse scores.
+                first = state.epoch < settings.epochs
+                if first and settings.patience is not None and state.history.best_epoch is not None:
                     stale = state.epoch - state.history.best_epoch
                     state.stop = state.stop or stale >= settings.patience
                 for callback in callbacks:
                     callback.on_epoch_end(state)
                 if group.size > 1:
                     state.stop = group.any(state.stop)
+                    pace.agree(state, group)
 
-                complete = state.stop or state.epoch + 1 >= settings.epochs
-                state.history.stopped_early = state.epoch + 1 < settings.epochs and complete
+                cycles, rest = divmod(state.epoch + 1, settings.epochs)
+                more = cycles < settings.cycles and underfits(state.history, settings.epochs)
+                complete = state.stop or (rest == 0 and not more)
+                state.history.stopped_early = complete and rest > 0
                 if checkpoint is not None and (group.is_writer or not group.divides_rows):
                     checkpoint.save(state, complete=complete)
                 state.epoch += 1
@@ -205,6 +218,70 @@ def train(
     return state.history
 
 
+def underfits(history: History, epochs: int) -> bool:
+    """Whether a cycle of so many epochs, which ends now, leaves more to learn.
+
+    ``val_loss``, if `evaluate` gives it, was least in the last epoch or close to it, and rows that
+    are trained on are not predicted much better: their loss is at least three quarters of it.
+
+    Examples
+    --------
+    >>> falling = [{"epoch": k, "train_loss": 9 - k, "val_loss": 9 - k} for k in range(9)]
+    >>> underfits(History(falling), 9), underfits(History(falling[:3] + falling[::-1]), 12)
+    (True, False)
+    >>> overfitted = [row | {"train_loss": row["val_loss"] / 2} for row in falling]
+    >>> underfits(History(overfitted), 9)
+    False
+    """
+    rows = history.rows
+    if "val_loss" not in rows[-1]:
+        return False
+    best = min(rows, key=lambda row: (math.isnan(row["val_loss"]), row["val_loss"]))
+    late = len(rows) - best["epoch"] <= max(1, LATE * epochs)
+    return late and best["train_loss"] >= NO_GAP * best["val_loss"]
+
+
+class _Pace:
+    """How far the time of a run has passed, the same in all processes that train together.
+
+    One process looks at the clock after every step; several agree after every epoch, and take the
+    next to pass as fast as the last.
+    """
+
+    def __init__(self, group: Processes) -> None:
+        self.alone = group.size == 1
+        self.known, self.per_step, self.at = 0.0, 0.0, 0
+        # When the present cycle began.
+        self.begun = 0.0
+
+    def position(self, state: TrainState, step: int, steps: int) -> float:
+        """Where in a schedule of so many steps, which may begin again, a run stands.
+
+        A cycle that will not take all of them in time warms up by time, then follows its steps,
+        and falls to the end of the schedule in the last part of its time.
+        """
+        now = state.time_passed
+        if not self.alone:
+            now = self.known + self.per_step * (state.step - self.at)
+        before = step // steps * steps
+        if step == before:
+            self.begun = now
+        passed, taken = (now - self.begun) / max(1 - self.begun, 1e-9), step - before
+        if taken >= passed * steps:
+            return step
+        reached = max(taken, min(passed, state.settings.warmup) * steps)
+        left = max(0.0, 1 - passed) / (1 - _FALL_FROM)
+        # The end is not the beginning of another cycle.
+        end = steps * (1 - 1e-9)
+        return before + (reached if left >= 1 else end - (end - reached) * left)
+
+    def agree(self, state: TrainState, group: Processes) -> None:
+        """Take the writer's clock at the end of an epoch."""
+        now = group.of_writer(state.time_passed)
+        self.per_step = (now - self.known) / max(1, state.step - self.at)
+        self.known, self.at = now, state.step
+
+
 def _train_epoch(
     state: TrainState,
     loss_of: Callable[[Any], Tensor],
@@ -212,6 +289,7 @@ def _train_epoch(
     parameters: list[nn.Parameter],
     each_step: list[Callback],
     group: Processes,
+    pace: _Pace,
 ) -> float:
     """All steps of an epoch; returns the mean of their losses."""
     settings, optimizer = state.settings, state.optimizer
@@ -229,7 +307,8 @@ def _train_epoch(
     for index, batch in enumerate(source):
         # Without a known number of steps the schedule changes with epochs only.
         position = state.epoch * known + min(index, known - 1) if known else state.epoch
-        lr = learning_rate(settings, position, known or 1)
+        hurried = pace.position(state, position, settings.epochs * (known or 1))
+        lr = learning_rate(settings, hurried, known or 1)
         if lr != state.lr or index == 0:
             state.lr = lr
             for parameter_group in optimizer.param_groups:

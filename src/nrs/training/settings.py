@@ -31,7 +31,10 @@ class TrainSettings:
     ema : float, optional
         Decay of a moving average of the weights, which is then evaluated and kept.
     patience : int, optional
-        Stop after so many epochs without a better score. Needs ``evaluate``.
+        Stop after so many epochs without a better score, in the first cycle. Needs ``evaluate``.
+    cycles : int
+        How often the schedule may be run through, each time over ``epochs``. Another cycle begins
+        only where ``evaluate`` says that there is more to learn: see :func:`underfits`.
     precision : {"float32", "bf16", "auto"}
         Type of the forward pass; "auto" is bf16 on CUDA devices that have it, else float32.
 
@@ -63,6 +66,7 @@ class TrainSettings:
     clip_norm: float | None = None
     ema: float | None = None
     patience: int | None = None
+    cycles: int = 1
     precision: str = "float32"
     head_lr: float | None = None
 
@@ -91,11 +95,12 @@ class TrainSettings:
         check("clip_norm", clip is None or 0 < clip < math.inf, "positive and finite, or None")
         check("ema", self.ema is None or 0 < self.ema < 1, "between 0 and 1, or None")
         check("patience", self.patience is None or self.patience >= 1, "at least 1, or None")
+        check("cycles", self.cycles >= 1, "at least 1")
         one_of("precision", "float32", "bf16", "auto")
 
 
-def learning_rate(settings: TrainSettings, step: int, steps_per_epoch: int) -> float:
-    """The learning rate of optimizer step 0, 1, …, in closed form.
+def learning_rate(settings: TrainSettings, step: float, steps_per_epoch: int) -> float:
+    """The learning rate of optimizer step 0, 1, …, or between them, in closed form.
 
     Examples
     --------
@@ -105,6 +110,8 @@ def learning_rate(settings: TrainSettings, step: int, steps_per_epoch: int) -> f
     """
     lr = float(settings.lr)
     steps = settings.epochs * steps_per_epoch
+    if settings.cycles > 1:
+        step %= steps
     rising = settings.warmup * steps
     if step + 1 < rising:
         return lr * (step + 1) / rising

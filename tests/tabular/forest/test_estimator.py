@@ -168,4 +168,36 @@ def test_partial_fit_learns(noisy):
     for _ in range(30):
         model.partial_fit(X, y)
     assert model.score(X, y) > 0.8
-    assert not hasattr(model, "oob_score_")
+
+
+def test_partial_fit_keeps_what_a_fit_has():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 6))
+    y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=3_000)
+    model, classifier = (kind(**QUICK) for kind in (NRSRegressor, NRSClassifier))
+    for part in np.split(np.arange(1_600), 4):
+        model.partial_fit(X[part], y[part])
+        classifier.partial_fit(X[part], y[part] > 0)
+        assert len(model.oob_prediction_) == len(classifier.oob_decision_function_) == len(part)
+    low, high = model.predict_interval(X[1_600:], 0.9)
+    assert 0.86 < ((low <= y[1_600:]) & (y[1_600:] <= high)).mean() < 0.94
+    assert abs(model.oob_score_ - model.score(X[1_600:], y[1_600:])) < 0.06
+    assert abs(classifier.oob_score_ - classifier.score(X[1_600:], y[1_600:] > 0)) < 0.06
+    assert classifier.network_.temperature != 1
+    # Members that the calibration leaves out are trained on.
+    assert classifier._progress.model.network.n_members == classifier.recipe_.members
+
+
+def test_partial_fit_scores_rows_by_members_that_did_not_see_them():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 40)), rng.integers(0, 2, 120)
+    model = NRSClassifier(preset="fast", random_state=0, verbose=0, lr=0.03)
+    model.partial_fit(X, y)
+    progress = model._progress
+    # The same pass again, so that members learn the noise by heart, each without its own fold.
+    for _ in range(60):
+        progress.n_seen = 0
+        model.partial_fit(X, y)
+        progress = model._progress
+    assert model.score(X, y) > 0.9
+    assert abs(model.oob_score_ - 0.5) < 0.2

@@ -14,6 +14,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from nrs.tabular.forest.folds import Folds
@@ -44,6 +45,19 @@ def choose_views(task: Task) -> Recipe:
     return replace(recipe, views=tuple((LEVELS, times) for _, times in recipe.views))
 
 
+def in_first_block(task: Task) -> Task:
+    """The task of the rows that all members see in order of time, with folds drawn anew.
+
+    What is chosen for all members may know no later targets: means by level are left out too.
+    """
+    rows, encoder = copy.copy(task.rows), copy.copy(task.encoder)
+    assert rows.folds is not None
+    rows.index = rows.index[rows.folds[rows.index] == 0]
+    rows.folds = torch.arange(len(rows.folds)) % MEMBERS
+    encoder.variants_ = np.where(encoder.variants_ < 0, -1, MEMBERS)
+    return replace(task, rows=rows, encoder=encoder, folds=Folds(MEMBERS, task.folds.seed))
+
+
 def levels_are_better(task: Task) -> bool:
     """Decide by out-of-bag rows whether numbers of few values should be read as categories."""
     recipe, target, seed = task.recipe, task.target, task.run.seed
@@ -65,7 +79,7 @@ def levels_are_better(task: Task) -> bool:
         epochs=math.ceil(STEPS / len(batches)), lr=LR, optimizer=recipe.optimizer,
         weight_decay=recipe.weight_decay, schedule=recipe.schedule, warmup=recipe.warmup,
     )  # fmt: skip
-    sees = folds.sees(small.members)
+    sees, scores = folds.tables(small.members)
 
     def step(network: Any, batch: Any) -> torch.Tensor:
         return forest_loss(network, batch, target, sees)
@@ -80,7 +94,7 @@ def levels_are_better(task: Task) -> bool:
         # The forest itself learns more carefully, and says what is wrong if it cannot.
         return False
     truth, weights, _ = rows.truth()
-    losses = target.losses(out_of_bag(network, rows, sees, len(READINGS)).cpu(), truth)
+    losses = target.losses(out_of_bag(network, rows, scores, len(READINGS)).cpu(), truth)
     if weights is not None:
         losses = losses * weights
     *of_numbers, of_levels = losses.double()

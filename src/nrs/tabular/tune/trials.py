@@ -284,7 +284,7 @@ class Report(Callback):
         score = state.metrics["score"]
         self.score = float(np.fmax(self.score, score))
         # Settings differ in their epochs: what is compared is the part of the way.
-        step = STEPS * (state.epoch + 1) // state.settings.epochs
+        step = min(STEPS, STEPS * (state.epoch + 1) // state.settings.epochs)
         if step not in self.checks:
             self.checks[step] = score
             if self.trial is not None:
