@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from nrs.pages.markdown import row_anchor
 from nrs.paper import Results, reported
 from nrs.paper.headline import PEERS, headline, sentences
 from nrs.paper.table import Cell, Subject
@@ -113,12 +114,25 @@ def test_sentences_of_readme_and_report_are_those_of_the_cells(page):
 
 def test_links_of_the_readme_lead_to_rows_of_the_report():
     report = (RESULTS / "report" / "report.md").read_text("utf-8")
-    anchors = set(re.findall(r'<a id="([^"]+)"></a>', report))
+    anchors = re.findall(r'<a id="([^"]+)"></a>', report)
+    assert len(anchors) == len(set(anchors))
     links = re.findall(
         r"results/report/report\.md#([\w-]+)", (REPOSITORY / "README.md").read_text("utf-8")
     )
     assert links
-    assert set(links) <= anchors
+    assert set(links) <= set(anchors)
+
+
+def test_every_sentence_of_the_readmes_headline_links_to_its_rows():
+    text = (REPOSITORY / "README.md").read_text("utf-8")
+    paragraph = text.partition("What was measured so far")[2].partition("\n\n")[0]
+    said = re.split(r"(?<=[.])\s+(?=[A-Z\[])", paragraph.partition("NRS has cells")[2])
+    assert len(said) == len(sentences(headline(RESULTS)))
+    assert all("results/report/report.md#accuracy" in sentence for sentence in said[1:]), said
+    found = headline(RESULTS)
+    for row in (*found.above, *found.below, *found.searched_rows, *found.part_rows):
+        link = f"[{row}](results/report/report.md#{row_anchor('accuracy', row)})"
+        assert link in paragraph, row
 
 
 def test_the_compared_cells_of_nrs_have_two_layers():

@@ -60,10 +60,10 @@ def test_cub(tmp_path):
     assert (train.classes, train.labels, test.labels) == (["Gull", "Wren"], [0, 1], [0])
     assert train[1][0].size == (8, 8)
     (tmp_path / "train_test_split.txt").write_text("1 1\n")
-    with pytest.raises(ValueError, match="must name every picture"):
+    with pytest.raises(ValueError, match="not in every other list"):
         read_cub(tmp_path)
     (tmp_path / "classes.txt").unlink()
-    with pytest.raises(ValueError, match=r"it has no classes\.txt"):
+    with pytest.raises(ValueError, match=r"has no classes\.txt"):
         read_cub(tmp_path)
 
 
@@ -269,5 +269,5 @@ def test_cifar_10_from_the_folder_it_unpacks_into(tmp_path):
 
 @pytest.mark.parametrize("reader", ["cifar10", "aircraft", "cars", "imagenet"])
 def test_an_empty_folder_is_told(tmp_path, reader):
-    with pytest.raises(FileNotFoundError, match=r"must (hold|be)"):
+    with pytest.raises(FileNotFoundError, match=r"must (hold|be)|Folder not found"):
         read_data(DataSettings(reader=reader, root=str(tmp_path)), SMALL)

@@ -218,7 +218,7 @@ def test_the_command_line(tiny, tmp_path, pictures):
     assert saved.read_text().startswith("input,label_1,probability_1")
     for arguments, message in (
         ([*command, "--set", "train.epoch=1"], "did you mean 'epochs'"),
-        (["predict", model, str(tiny)], "must be a whole picture"),
+        (["predict", model, str(tiny)], "cannot be read as an image"),
         (["predict", model, str(tmp_path / "run" / "checkpoint")], "must hold pictures"),
     ):
         result = CliRunner().invoke(app, arguments)

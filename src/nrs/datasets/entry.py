@@ -198,7 +198,7 @@ class Entry:
     def n_train(self) -> int:
         """Training rows under the paper's split (all of them for cross-validation)."""
         if self.split == "random":
-            return self.rows["all"] - self.n_test
+            return sum(self.rows.values()) - self.n_test
         return self.rows["train"] if "train" in self.rows else self.rows["all"]
 
     @property
@@ -210,7 +210,7 @@ class Entry:
     def n_test(self) -> int:
         """Test rows under the paper's split (0 for cross-validation)."""
         if self.split == "random":
-            return math.ceil(self.test_size * self.rows["all"])
+            return math.ceil(self.test_size * sum(self.rows.values()))
         return self.rows.get("test", 0)
 
     @property

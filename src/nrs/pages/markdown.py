@@ -105,8 +105,10 @@ def row_anchor(table: str, row: object) -> str:
     --------
     >>> row_anchor("cub100", "frozen / GAP+NRS")
     'cub100-frozen-gap-nrs'
+    >>> row_anchor("modelnet40", "PointNet++"), row_anchor("modelnet40", "PointNet+++NRS")
+    ('modelnet40-pointnet-pp', 'modelnet40-pointnet-pp-nrs')
     """
-    words = re.findall(r"[a-z0-9]+", str(row).lower().replace("+++", "-pp-"))
+    words = re.findall(r"[a-z0-9]+", str(row).lower().replace("+++", "-pp-").replace("++", "-pp-"))
     return "-".join([table, *words])
 
 

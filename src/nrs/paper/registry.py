@@ -22,7 +22,7 @@ def tables() -> Mapping[str, Table]:
     """
     from nrs.paper.ablation import ABLATION
     from nrs.paper.accuracy import ACCURACY
-    from nrs.paper.birds import CUB100, CUB100_CURVES, CUB100_LOSS
+    from nrs.paper.birds import CUB100, CUB100_CURVES, CUB100_LOSS, FROZEN_CURVES, FROZEN_LOSS
     from nrs.paper.cifar_small import CIFAR10_CURVES, CIFAR10_LOSS, CIFAR10_SMALL
     from nrs.paper.counts import COUNTS
     from nrs.paper.latency import LATENCY
@@ -39,8 +39,8 @@ def tables() -> Mapping[str, Table]:
     found = (
         ACCURACY, MLP_VARIANTS, SPEED, N_MUL, N_PER, N_H, DEPTH, ABLATION, RANKING,
         FINE_GRAINED, IMAGENET_HEAD, CIFAR_SE, IMAGENET_SE, COUNTS, LATENCY,
-        MODELNET40, CUB100, CUB100_CURVES, CUB100_LOSS, CIFAR10_SMALL, CIFAR10_CURVES, CIFAR10_LOSS,
-        SMALL_DATA, SPARSE_TEXT,
+        MODELNET40, CUB100, CUB100_CURVES, CUB100_LOSS, FROZEN_CURVES, FROZEN_LOSS, CIFAR10_SMALL,
+        CIFAR10_CURVES, CIFAR10_LOSS, SMALL_DATA, SPARSE_TEXT,
     )  # fmt: skip
     smoke = smoke_of(found)
     return MappingProxyType({table.name: table for table in (*found, smoke)})

@@ -42,7 +42,10 @@ def read_cub(folder: str | os.PathLike[str]) -> Both:
     for name in ("images", "image_class_labels", "classes", "train_test_split"):
         path = folder / f"{name}.txt"
         if not path.exists():
-            raise ValueError(f"{folder} must be CUB-200-2011, however: it has no {path.name}")
+            raise ValueError(
+                f"{folder} has no {path.name}, one of the lists of CUB-200-2011; extract the "
+                "official archive again"
+            )
         lines = path.read_text(encoding="utf-8").split("\n")
         lists[name] = dict(line.strip().split(" ", 1) for line in lines if line.strip())
     numbers = list(lists["classes"])
@@ -56,7 +59,8 @@ def read_cub(folder: str | os.PathLike[str]) -> Both:
             label = place[lists["image_class_labels"][image]]
         except KeyError:
             raise ValueError(
-                f"the lists of {folder} must name every picture, however: {relative} is missing"
+                f"{relative} is in images.txt of {folder}, but not in every other list; extract "
+                "the official archive again"
             ) from None
         parts[test].append(folder / "images" / relative)
         labels[test].append(label)

@@ -39,7 +39,7 @@ class Pictures:
     ) -> None:
         if len(items) != len(labels):
             raise ValueError(
-                f"there must be a label a picture, however: {len(items)} pictures, "
+                f"items and labels must have the same length; got {len(items)} images and "
                 f"{len(labels)} labels"
             )
         self.items, self.labels, self.classes = items, list(labels), list(classes)
@@ -84,11 +84,11 @@ def open_picture(item: Any) -> Any:
     except FileNotFoundError:
         raise
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{item} must be a whole picture, however: {error}") from None
+        raise ValueError(f"{item} cannot be read as an image: {error}") from None
 
 
 def read_folder(folder: str | os.PathLike[str], classes: Sequence[str] | None = None) -> Pictures:
-    """Read a folder with a folder a class, as torchvision's ``ImageFolder`` does.
+    """Read one folder of images per class, as torchvision's ``ImageFolder`` does.
 
     Raises
     ------
@@ -100,18 +100,21 @@ def read_folder(folder: str | os.PathLike[str], classes: Sequence[str] | None = 
     >>> read_folder("nowhere")
     Traceback (most recent call last):
         ...
-    FileNotFoundError: nowhere must be a folder with a folder a class, however: it is not there
+    FileNotFoundError: Folder not found: nowhere (it should hold one folder of images per class)
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder} must be a folder with a folder a class, however: it is not there"
+            f"Folder not found: {folder} (it should hold one folder of images per class)"
         )
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     known = list(classes) if classes is not None else names
     stranger = [name for name in names if name not in known]
     if stranger:
-        raise ValueError(f"{folder} must have the classes of training, however: {stranger[0]!r}")
+        raise ValueError(
+            f"{folder} has a folder {stranger[0]!r}, which is not one of the {len(known)} classes; "
+            "rename or remove it"
+        )
     items, labels = [], []
     for label, name in enumerate(known):
         for path in sorted((folder / name).rglob("*")):
@@ -119,5 +122,8 @@ def read_folder(folder: str | os.PathLike[str], classes: Sequence[str] | None = 
                 items.append(path)
                 labels.append(label)
     if not items:
-        raise FileNotFoundError(f"{folder} must hold pictures, however: there are none")
+        raise FileNotFoundError(
+            f"No images found in the class folders of {folder}; file names must end with "
+            f"{', '.join(PICTURES)}"
+        )
     return Pictures(items, labels, known)

@@ -29,6 +29,12 @@ VARIANTS: tuple[Entry, ...] = (
         "All pixels of the image; the paper leaves out the last four.",
         shape=(784,), columns=None, sources=(),
     ),
+    _variant(
+        "MNIST", "MNIST-tenth", "Handwritten digits, trained on a tenth of the images",
+        "7,000 images to train on and 63,000 to test on, of both official parts: what one core "
+        "trains in minutes.",
+        split="random", test_size=0.9,
+    ),
     Entry(
         name="yeast-multilabel",
         title="Functions of yeast genes, fourteen labels",
@@ -103,6 +109,11 @@ VARIANTS: tuple[Entry, ...] = (
         n_classes=7, arrays={"y": ("y7",)},
         page=libsvm_page("multiclass"),
         sources=libsvm_sources("multiclass", whole="covtype.scale.bz2"),
+    ),
+    _variant(
+        "covtype", "covtype-tenth", "Forest cover, trained on a tenth of the rows",
+        "58,101 rows to train on and 522,911 to test on: what one core trains in minutes.",
+        test_size=0.9,
     ),
     _variant(
         "SUSY", "SUSY-30k", "Supersymmetric particles, 30,000 collisions",
