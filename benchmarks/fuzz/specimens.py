@@ -35,6 +35,7 @@ CELLS: dict[str, list[Any]] = {
     "number": [0.0, 1.5, None, 1e300, -1e300],
     "boolean": [True, False, None, True, False],
     "duration": [timedelta(hours=1), timedelta(0), None, timedelta(days=9999), timedelta(days=-9)],
+    "text": ["late parcels again", "", None, "x y " * 9_999, "words that are new"],
     "date": [datetime(2020, 5, 6, 7), datetime(1, 1, 1), None, datetime(9999, 12, 31), None],
 }
 # Wider tables are as rare as they are slow.
@@ -145,6 +146,12 @@ def _numbers(columns: int = 4) -> np.ndarray:
     return np.random.default_rng(1).normal(size=(N_ROWS, columns))
 
 
+def _notes() -> pd.DataFrame:
+    rng = np.random.default_rng(2)
+    words = ["late", "parcel", "again", "broken", "on", "time", "never"]
+    return mixed().assign(note=[" ".join(rng.choice(words, 5)) for _ in range(N_ROWS)])
+
+
 def _sparse() -> csr_matrix:
     X = _numbers(6)
     return csr_matrix(X * (X > 0))
@@ -209,6 +216,9 @@ TABLES: dict[str, Callable[[], Specimen]] = {
         nrs.NRSClassifier(preset="single", hidden=8, class_weight={0.0: 2.0, 1.0: 1.0}),
         _numbers(),
         _HALVES * 1.0,
+    ),
+    "text": lambda: _fitted(
+        nrs.NRSClassifier(preset="fast", hidden=8, text_features=["note"]), _notes(), _CLASSES
     ),
     "labels": lambda: _fitted(nrs.NRSClassifier(preset="fast", hidden=8), mixed(), _LABELS),
     "number": lambda: _fitted(

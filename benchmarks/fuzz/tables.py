@@ -95,6 +95,11 @@ def _odd(rng: np.random.Generator, n: int) -> list[Any]:
     return _pick(rng, common, n)
 
 
+def _sentences(rng: np.random.Generator, n: int) -> list[str]:
+    words = ["late", "parcel", "Ärger", "\x00", "x" * 50, "e\u0301t\u00e9", "42", "the", "don't"]
+    return [" ".join(rng.choice(words, rng.integers(3, 12))) for _ in range(n)]
+
+
 DRAWS: dict[str, Draw] = {
     "normal": _normal,
     "extreme": _extreme,
@@ -102,6 +107,7 @@ DRAWS: dict[str, Draw] = {
     "booleans": lambda rng, n: rng.random(n) < 0.5,
     "texts": lambda rng, n: _holes(rng, _pick(rng, TEXTS, n)),
     "many texts": lambda rng, n: ["".join(rng.choice(list(string.printable), 4)) for _ in range(n)],
+    "sentences": lambda rng, n: _holes(rng, _sentences(rng, n)),
     "dates": lambda rng, n: _holes(rng, _moments(rng, n)),
     "durations": lambda rng, n: _holes(rng, [timedelta(seconds=s) for s in rng.normal(0, 1e5, n)]),
     "constant": lambda rng, n: [_pick(rng, [*TEXTS, *NUMBERS], 1)[0]] * n,

@@ -271,7 +271,7 @@ def test_rows_of_a_group_share_a_fold_wherever_they_are(weighted):
         folds = source.split(recipe, 3, spare=False)
         assert folds.n_folds == min(8, len(source.keys))
         batch, places = source.kept()
-        numbers = folds.of(source.groups_of(batch, places))
+        numbers = folds.of(source.keys_of(batch, places))
         names = np.asarray(frame["patient"] if isinstance(groups, str) else groups)
         for name in np.unique(names):
             assert len(set(numbers[names[_numbers(places)] == name])) == 1
