@@ -65,7 +65,7 @@ def levels_are_better(task: Task) -> bool:
         epochs=math.ceil(STEPS / len(batches)), lr=LR, optimizer=recipe.optimizer,
         weight_decay=recipe.weight_decay, schedule=recipe.schedule, warmup=recipe.warmup,
     )  # fmt: skip
-    sees = folds.sees(small.members)
+    sees, scores = folds.tables(small.members)
 
     def step(network: Any, batch: Any) -> torch.Tensor:
         return forest_loss(network, batch, target, sees)
@@ -80,7 +80,7 @@ def levels_are_better(task: Task) -> bool:
         # The forest itself learns more carefully, and says what is wrong if it cannot.
         return False
     truth, weights, _ = rows.truth()
-    losses = target.losses(out_of_bag(network, rows, sees, len(READINGS)).cpu(), truth)
+    losses = target.losses(out_of_bag(network, rows, scores, len(READINGS)).cpu(), truth)
     if weights is not None:
         losses = losses * weights
     *of_numbers, of_levels = losses.double()
