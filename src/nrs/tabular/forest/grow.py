@@ -8,6 +8,7 @@ target's variance that each explains alone, on the rows that the member is train
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.tabular.forest.bins import Known, PiecewiseLinear, find_bins, find_edges
+from nrs.tabular.forest.bins import (
+    MAX_BINNED_FEATURES,
+    Known,
+    PiecewiseLinear,
+    find_bins,
+    find_edges,
+)
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.rows.memory import Sample
+from nrs.tabular.rows.memory import Sample, spread_rows
 from nrs.tabular.targets import Target
 from nrs.tabular.task import Task
 
@@ -30,6 +37,9 @@ PLAIN, BINNED, LEVELS = READINGS = ("plain", "binned", "levels")
 # Rows that bins and relevance are read from: more move the edges by less than a tenth of a bin, and
 # change the second digit of relevance.
 MAX_ROWS = 10_000
+# Columns whose relevance is timed where a fit has a time limit, and the share of the time that is
+# left which all may take.
+TRIED_COLUMNS, RELEVANCE_SHARE = 32, 0.5
 # Wider tables are read evenly: it would take too long to find out what their columns tell.
 MAX_COLUMNS = 20_000
 # Of columns that a member has no room for, those that explain so many times what chance does are
@@ -63,11 +73,15 @@ def grow_forest(task: Task) -> ForestNetwork:
         known = (truth - truth.mean(0), weights, fold)
         if folds.scorers:
             known = _first_block(truth, weights, fold)
-        bins, few = find_bins(features, recipe.bins, max_levels, variants < 0, known)
-        sample, in_order = (features, truth, weights, fold), folds.scorers > 0
-        found = column_relevance(sample, columns, folds.n_folds, variants, in_order=in_order)
-        gains = column_gains(found, len(features), recipe.least_gain)[:, number]
-        chances = (found - MIN_DEVIATIONS * by_chance(len(features))).clip(0)
+        sample = (features, truth, weights, fold)
+        related = _in_time(sample, known, task)
+        n_rows = max(1, len(related[0]))
+        # Where time is short, bins lie between quantiles.
+        shown = known if n_rows == len(features) else None
+        bins, few = find_bins(features, recipe.bins, max_levels, variants < 0, shown)
+        found = _relevance(related, columns, task)
+        gains = column_gains(found, n_rows, recipe.least_gain)[:, number]
+        chances = (found - MIN_DEVIATIONS * by_chance(n_rows)).clip(0)
     parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
     variant = np.concatenate([variants, variants[bins.source.numpy()]])
     members, owned, n_views = [], folds.members(recipe.members), len(recipe.views)
@@ -96,6 +110,43 @@ def _first_block(truth: np.ndarray, weights: np.ndarray, fold: np.ndarray) -> Kn
     first = fold == 0
     # Any two halves of them.
     return truth - truth[first].mean(0), weights * first, np.arange(len(fold))
+
+
+def _relevance(sample: Sample, columns: np.ndarray, task: Task) -> np.ndarray:
+    """What columns explain of the target on rows that members see; none without rows."""
+    folds, variants = task.folds, task.encoder.variants_[: len(columns)]
+    if not len(sample[0]):
+        return np.zeros((folds.n_folds, len(np.unique(columns))))
+    in_order = folds.scorers > 0
+    return column_relevance(sample, columns, folds.n_folds, variants, in_order=in_order)
+
+
+def _in_time(sample: Sample, known: Known, task: Task) -> Sample:
+    """The rows that relevance is read from: all, or where time is short a quarter, or none.
+
+    All only if there is time for bins that follow the target too.
+    """
+    run, columns = task.run, task.encoder.groups_
+    if run.time_limit is None or len(columns) <= TRIED_COLUMNS:
+        return sample
+    features, y, weights, folds = sample
+    most, end = RELEVANCE_SHARE * TRIED_COLUMNS / len(columns), run.begin + run.time_limit
+    tried = columns[:TRIED_COLUMNS]
+
+    def fits(n: int) -> bool:
+        begin = time.monotonic()
+        few = features[:n, :TRIED_COLUMNS]
+        _relevance((few, y[:n], weights[:n], folds[:n]), tried, task)
+        if n == len(features) and len(columns) <= MAX_BINNED_FEATURES:
+            find_bins(few, task.recipe.bins, known=known)
+        now = time.monotonic()
+        return now - begin < most * (end - now)
+
+    n_rows = next((n for n in (len(features), len(features) // 4) if fits(n)), 0)
+    # Processes must not grow different forests.
+    n_rows = run.group.of_writer(n_rows)
+    chosen = spread_rows(len(features), n_rows).numpy()
+    return features[chosen], y[chosen], weights[chosen], folds[chosen]
 
 
 def _units(sample: Sample, target: Target, sees: Tensor) -> Tensor | None:
