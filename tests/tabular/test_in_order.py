@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from nrs import NRSClassifier, NRSRegressor, Table
+from nrs.tabular.forest.grow import grow_forest
 from nrs.tabular.model import ForestModel
 
 QUICK = {"preset": "fast", "epochs": 2, "random_state": 0, "verbose": 0}
@@ -65,6 +66,30 @@ def test_later_targets_change_no_earlier_prediction(kind, weighted):
     assert np.array_equal(one[~late], two[~late], equal_nan=True)
     assert np.isfinite(one[~late]).any()
     assert not np.array_equal(one[late], two[late])
+
+
+def test_codes_are_recognised_by_rows_that_all_members_see(monkeypatch):
+    frame, y, day = drifting()
+    frame["code"] = np.random.default_rng(3).permutation(12)[day % 12]
+    y = y + np.where(frame["code"] % 3 == 1, 6.0, 0.0)
+    monkeypatch.setattr("nrs.tabular.model.PILOT_ROWS", 50)
+    model, late = NRSRegressor(epochs=1, random_state=0, verbose=0), day >= 57
+    asked = []
+
+    def better(task):
+        truth, _, _ = task.rows.truth()
+        asked.append((day[task.rows.index.numpy()].max(), truth.numpy().copy()))
+        assert grow_forest(task).n_members == task.recipe.members
+        return True
+
+    monkeypatch.setattr("nrs.tabular.forest.pilot.levels_are_better", better)
+    one = out_of_bag(model.fit(frame, y, time=day))
+    assert {reading for reading, _ in model.recipe_.views} == {"levels"}
+    two = out_of_bag(model.fit(frame, changed(y, late), time=day))
+    assert np.array_equal(one[~late], two[~late], equal_nan=True)
+    (last, shown), (_, again) = asked
+    assert last < np.quantile(day, 0.4)
+    assert np.array_equal(shown, again)
 
 
 def test_only_the_first_block_has_no_score():

@@ -32,7 +32,7 @@ from nrs.tabular.forest.network import (
     passes,
     response,
 )
-from nrs.tabular.forest.pilot import choose_views
+from nrs.tabular.forest.pilot import choose_views, in_first_block
 from nrs.tabular.header import require
 from nrs.tabular.network import TableNetwork, row_by_row
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
@@ -342,10 +342,9 @@ class ForestModel(SingleModel):
 
     @classmethod
     def grow(cls, task: Task) -> Self:
-        # In order of time a choice for all members would be one by later targets.
-        n_folds = 1 if task.folds.scorers else task.folds.n_folds
-        if may_be_levels(task.rows, task.recipe, n_folds, task.run.time_limit):
-            task = replace(task, recipe=choose_views(task))
+        tried = in_first_block(task) if task.folds.scorers else task
+        if may_be_levels(tried.rows, task.recipe, tried.folds.n_folds, task.run.time_limit):
+            task = replace(task, recipe=choose_views(tried))
         network = grow_forest(task).to(task.rows.device)
         return cls(network, task.target, task.recipe, task.folds)
 

@@ -108,7 +108,7 @@ def grow_forest(task: Task) -> ForestNetwork:
 def _first_block(truth: np.ndarray, weights: np.ndarray, fold: np.ndarray) -> Known:
     """What bins, which all members share, may know of the target: the rows that all see."""
     first = fold == 0
-    # Any two halves of them.
+    # Two halves of them, by number.
     return truth - truth[first].mean(0), weights * first, np.arange(len(fold))
 
 

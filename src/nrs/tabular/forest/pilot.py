@@ -14,6 +14,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from nrs.tabular.forest.folds import Folds
@@ -42,6 +43,19 @@ def choose_views(task: Task) -> Recipe:
     if not run.group.of_writer(run.group.is_writer and levels_are_better(task)):
         return recipe
     return replace(recipe, views=tuple((LEVELS, times) for _, times in recipe.views))
+
+
+def in_first_block(task: Task) -> Task:
+    """The task of the rows that all members see in order of time, with folds drawn anew.
+
+    What is chosen for all members may know no later targets: means by level are left out too.
+    """
+    rows, encoder = copy.copy(task.rows), copy.copy(task.encoder)
+    assert rows.folds is not None
+    rows.index = rows.index[rows.folds[rows.index] == 0]
+    rows.folds = torch.arange(len(rows.folds)) % MEMBERS
+    encoder.variants_ = np.where(encoder.variants_ < 0, -1, MEMBERS)
+    return replace(task, rows=rows, encoder=encoder, folds=Folds(MEMBERS, task.folds.seed))
 
 
 def levels_are_better(task: Task) -> bool:
