@@ -2,13 +2,16 @@
 
     NRS_DATA=<folder of data sets> python -m benchmarks.accuracy run --jobs 2
     python -m benchmarks.accuracy run --datasets heart,german,… --methods "without gains",…
+    NRS_DATA=<folder of data sets> python -m benchmarks.accuracy run --section mixed
     python -m benchmarks.accuracy show --out results/accuracy
 
+Tables with strings and missing cells are a section of their own: `benchmarks.mixed`.
+
 Every method is at its defaults; nothing is chosen on test rows. Official splits where there are
-any, else 70/30 by `nrs.datasets`; a seed is that of the method and of the training rows that
-remain where a set is capped. Training rows beyond 10,000 are left out for every method alike, as
-the whole would take days. Cells (data set × method × seed) are files under
-``results/paper/benchmark/``: a run that was stopped goes on, and peers' cells are reused.
+any, else 70/30 by `nrs.datasets`; a seed is that of the method and of the training rows that remain
+where a set is capped. Training rows beyond 10,000 are left out for every method alike, as the whole
+would take days. Cells (data set × method × seed) are files under ``results/paper/benchmark/``: a
+run that was stopped goes on, and peers' cells are reused.
 
 The recipe was developed on the training parts of `DEVELOPMENT`, by cross-validation, and of
 covtype, which is too large for this benchmark, and of three ranking sets with their grades as
@@ -29,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
+from sklearn.metrics import log_loss, recall_score, roc_auc_score, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 
 from benchmarks.peers import at_defaults
@@ -128,7 +131,7 @@ def measure(cell: Cell, found: Found) -> Measured:
     if task == "classification":
         p = np.asarray(model.predict_proba(X_test), dtype=np.float64)
         times["predict_cpu_s"] = time.process_time() - begin
-        metrics = _of_probabilities(p, y, y_test)
+        metrics = of_probabilities(p, y, y_test)
     else:
         predicted = np.asarray(model.predict(X_test)).reshape(-1)
         times["predict_cpu_s"] = time.process_time() - begin
@@ -144,28 +147,52 @@ def measure(cell: Cell, found: Found) -> Measured:
     )
 
 
-def _of_probabilities(p: np.ndarray, y: np.ndarray, y_test: np.ndarray) -> dict[str, float]:
-    classes = np.arange(y.max() + 1)
+def of_probabilities(
+    p: np.ndarray, y: np.ndarray, y_test: np.ndarray, least: float = 1e-7
+) -> dict[str, float]:
+    """Metrics of probabilities, none of which counts as less than `least`.
+
+    Parameters
+    ----------
+    p : (rows, classes) of the test rows.
+    y, y_test : classes of training and test rows, counted from 0.
+
+    Examples
+    --------
+    >>> p, y = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 0, 1])
+    >>> found = of_probabilities(p, y, y)
+    >>> {name: round(found[name], 1) for name in ("accuracy", "balanced_accuracy", "auc")}
+    {'accuracy': 66.7, 'balanced_accuracy': 75.0, 'auc': 100.0}
+    """
+    classes = np.arange(max(y.max(), y_test.max()) + 1)
     if p.shape[1] < len(classes):
         # A class without a training row, in a peer that counts only what it saw.
         full = np.zeros((len(p), len(classes)))
         full[:, np.unique(y)] = p
         p = full
-    p = np.clip(p, 1e-7, 1)
+    p = np.clip(p, least, 1)
     p /= p.sum(1, keepdims=True)
     predicted = p.argmax(1)
+    right = predicted == y_test
+    # One class against the others, for those that have test rows.
+    tested = np.unique(y_test)
+    of_classes = tested[-1:] if len(classes) == 2 else tested
+    areas = [roc_auc_score(y_test == k, p[:, k]) for k in of_classes] if len(tested) > 1 else [0.5]
+    recalls = recall_score(y_test, predicted, labels=tested, average="macro")
     return {
-        "accuracy": 100 * float(accuracy_score(y_test, predicted)),
+        "accuracy": 100 * float(right.mean()),
+        "balanced_accuracy": 100 * float(recalls),
         "log_loss": float(log_loss(y_test, p, labels=classes)),
-        "calibration": 100 * calibration_error(p.max(1), predicted == y_test),
+        "auc": 100 * float(np.mean(areas)),
+        "calibration": 100 * calibration_error(p.max(1), right),
     }
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray, n_bins: int = 15) -> float:
     """Expected calibration error: how far confidence and accuracy are apart, bin by bin.
 
-    >>> calibration_error(np.array([0.9, 0.9]), np.array([True, True])).round(2)
-    np.float64(0.1)
+    >>> round(calibration_error(np.array([0.9, 0.9]), np.array([True, True])), 2)
+    0.1
     """
     place = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
     gaps = [
@@ -200,6 +227,10 @@ TABLE = Table(
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("command", choices=["run", "show"])
+    parser.add_argument(
+        "--section", choices=["numbers", "mixed"], default="numbers",
+        help="tables of numbers, or with strings and missing cells",
+    )  # fmt: skip
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--out", type=Path, default=Path("results/accuracy"))
     parser.add_argument("--datasets", help="only these, comma-separated")
@@ -213,16 +244,33 @@ def main(arguments: list[str] | None = None) -> None:
 
         show(given.results, given.out)
         return
+    if given.section == "mixed":
+        from benchmarks import mixed
+
+        _run("benchmarks.mixed:TABLE", given, [*mixed.CLASSES, *mixed.NUMBERS], mixed.METHODS)
+    else:
+        known = [*DEVELOPMENT, *FRESH, *REGRESSION]
+        _run("benchmarks.accuracy:TABLE", given, known, METHODS, once=LARGE)
+
+
+def _run(
+    table: str,
+    given: argparse.Namespace,
+    names: list[str],
+    methods: tuple[str, ...],
+    once: tuple[str, ...] = (),
+) -> None:
+    """Run what was asked for of a table; the sets of `once` with one seed."""
     from nrs.paper.runner import run
 
-    methods = given.methods.split(",") if given.methods else list(METHODS)
-    wanted = given.datasets.split(",") if given.datasets else [*DEVELOPMENT, *FRESH, *REGRESSION]
-    small = [name for name in wanted if name not in LARGE]
-    large = [name for name in wanted if name not in small]
-    for names, trials in ((small, given.trials), (large, 1)):
-        if names:
+    chosen = given.methods.split(",") if given.methods else list(methods)
+    wanted = given.datasets.split(",") if given.datasets else names
+    small = [name for name in wanted if name not in once]
+    large = [name for name in wanted if name in once]
+    for part, trials in ((small, given.trials), (large, 1)):
+        if part:
             run(
-                "benchmarks.accuracy:TABLE", given.results, datasets=names, methods=methods,
+                table, given.results, datasets=part, methods=chosen,
                 trials=trials, jobs=given.jobs, timeout=given.timeout,
                 on_event=lambda event: print(
                     f"{event.done}/{event.total} {event.item.path}: {event.outcome.status}",
