@@ -52,7 +52,8 @@ class ANTClassifier(AdaptiveTreeEstimator, TableClassifier):
     validation_fraction : float, optional
         Part of the rows that is held out to decide. With 0 (and for fewer than 20 rows) the
         training rows decide, and the tree grows further than it should.
-    metric, class_weight, categorical_features, random_state, n_jobs, device, verbose, callbacks
+    metric, class_weight, categorical_features, text_features, random_state, n_jobs, device, \
+verbose, callbacks
         As in :class:`nrs.NRSClassifier`; `metric` and `callbacks` are for refinement, growth goes
         by the loss.
 

@@ -61,8 +61,8 @@ class MLPClassifier(_MLPEstimator, TableClassifier):
     hidden : int or sequence of int, optional
         Widths of the hidden layers, instead of `n_layers`.
     preset, dropout, scale, epochs, batch_size, lr, weight_decay, validation_fraction, patience, \
-metric, class_weight, categorical_features, random_state, n_jobs, device, verbose, callbacks, \
-checkpoint
+metric, class_weight, categorical_features, text_features, random_state, n_jobs, device, verbose, \
+callbacks, checkpoint
         As of :class:`nrs.NRSClassifier`.
 
     Examples

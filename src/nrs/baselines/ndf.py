@@ -189,7 +189,8 @@ class NDFClassifier(_NeuralForestEstimator, TableClassifier):
     leaf_rows : int, optional
         Most rows that the leaves are fitted to, drawn anew every epoch.
     scale, epochs, batch_size, lr, weight_decay, validation_fraction, patience, metric, \
-class_weight, categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoint
+class_weight, categorical_features, text_features, random_state, n_jobs, device, verbose, \
+callbacks, checkpoint
         As of :class:`nrs.NRSClassifier`.
 
     Examples

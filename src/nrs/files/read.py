@@ -17,7 +17,7 @@ from nrs.datasets.table_files import read_table_file
 from nrs.files import targets as of_target
 from nrs.files.targets import TargetSummary, Task, check_task
 from nrs.tabular.encode.column_encoder import Statistics
-from nrs.tabular.encode.encoder import count
+from nrs.tabular.encode.encoder import count, counted_kind
 from nrs.tabular.encode.table import read_table
 from nrs.tabular.predict_file import TargetColumns
 from nrs.tabular.rows.table import TableSource
@@ -43,7 +43,9 @@ class ColumnSummary:
     def of(cls, name: str, kind: str, statistics: Statistics) -> Self:
         """What was counted of a column."""
         found = statistics.summary()
-        return cls(name, kind, found.values if found.seen else "nothing", found.missing)
+        return cls(
+            name, found.kind or kind, found.values if found.seen else "nothing", found.missing
+        )
 
     @property
     def is_identifier(self) -> bool:
@@ -184,10 +186,12 @@ def describe_columns(
     >>> [(one.name, one.kind, one.values, one.missing) for one in describe_columns(table)]
     [('rooms', 'number', '2 … 3', 1), ('district', 'category', 'b, a', 0)]
     """
-    read = read_table(table, categorical_features=categorical)
-    columns = map(read.column, range(read.n_columns))
-    pairs = zip(table.column_names, columns, strict=True)
-    return [ColumnSummary.of(name, column.kind, count(column)) for name, column in pairs]
+    read, found = read_table(table, categorical_features=categorical), []
+    for index, name in enumerate(table.column_names):
+        column = read.column(index)
+        counted = count(column, counted_kind(index, column.kind, read.declared, None))
+        found.append(ColumnSummary.of(name, column.kind, counted))
+    return found
 
 
 def _check_columns(named: Sequence[str], columns: Sequence[str], source: str) -> None:

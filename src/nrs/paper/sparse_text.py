@@ -42,12 +42,17 @@ def read_packages(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def packages() -> list[tuple[str, str]]:
-    """The packages that this machine's Debian or Ubuntu knows; NotHereError elsewhere."""
+def package_index() -> str:
+    """Debian's index as this machine's Debian or Ubuntu knows it; NotHereError elsewhere."""
     if shutil.which("apt-cache") is None:
         raise NotHereError("the descriptions are those of Debian's packages, and there is no apt")
     done = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, timeout=120)
-    found = read_packages(done.stdout.decode("utf-8", "replace"))
+    return done.stdout.decode("utf-8", "replace")
+
+
+def packages() -> list[tuple[str, str]]:
+    """The packages of :func:`package_index`."""
+    found = read_packages(package_index())
     if len(found) < 2 * ROWS:
         raise NotHereError("apt has no list of packages; run: apt-get update")
     return found

@@ -181,6 +181,10 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         class. Probabilities stay as they are.
     categorical_features : list of names, list of indices or boolean mask, optional
         Columns to take as categories beside those whose dtype says so.
+    text_features : list of names, list of indices or boolean mask, optional
+        Columns to read as free text, and no others. None finds them: columns of more than 64
+        different strings, at least half of their cells different, of at least 3 words and 20
+        characters on average.
     random_state : int, RandomState or None
         The same number gives the same model.
     n_jobs : int or None

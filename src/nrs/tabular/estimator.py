@@ -174,7 +174,8 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         if not isinstance(X, (LargeTable, TableSource)):
             return self.read_rows(X, y, sample_weight, groups, reset=True)
         classes = getattr(self, "class_weight", None)
-        source = TableSource.of(X, self.categorical_features, y, sample_weight, groups, classes)
+        columns, texts = self.categorical_features, self.text_features
+        source = TableSource.of(X, columns, y, sample_weight, groups, classes, texts)
         self.n_features_in_ = source.n_columns
         self.feature_names_in_ = np.array(source.names, dtype=object)
         return source

@@ -21,7 +21,8 @@ from nrs.tabular.encode.date import PARTS, DateEncoder
 from nrs.tabular.encode.encoder import KINDS, STATE_VERSION, TableEncoder
 from nrs.tabular.encode.level_means import LevelMeans
 from nrs.tabular.encode.number import LIMIT, NumberEncoder
-from nrs.tabular.encode.table import Table, categorical_columns
+from nrs.tabular.encode.table import Table, categorical_columns, text_columns
+from nrs.tabular.encode.text import TextEncoder, unpack
 from nrs.tabular.parameters import from_json
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.targets import Target
@@ -66,6 +67,8 @@ MAX_LAYERS = 1_000
 MAX_LABELS, MAX_LABEL_SHARE = 1 << 22, 16
 # A frequency is divided by its deviation; log(1 + rows) is below 100.
 MIN_DEVIATION = 1e-16
+# A direction of texts is divided by its deviation, at least MIN_STRENGTH of encode/text.py.
+MAX_FACTOR = 2e4
 # Standardised targets are within ±LIMIT, and so are almost all predictions.
 MAX_ERROR = 10 * LIMIT
 # Scores of a fit that had nothing to score on may be NaN.
@@ -161,9 +164,17 @@ _CATEGORY: dict[str, Schema[object]] = {
     "held": list_of(text(100), 0, 100),
     "absent": _SHARE,
 }
+_TEXT: dict[str, Schema[object]] = {
+    **dict.fromkeys(
+        ("alphabet", "words", "pieces", "rarity", "directions", "factor", "center"), text(MAX_ITEMS)
+    ),
+    "missing": flag,
+    "absent": _SHARE,
+}
 _STATES = {
     "date": record(_DATE, absent=_DATE),
     "category": record(_CATEGORY, absent=_CATEGORY),
+    "text": record(_TEXT, absent=_TEXT),
 }
 _SPARSE = record(
     {"kept": list_of(COUNT), "scale": list_of(real(0)), "bound": real(0, LIMIT)},
@@ -405,6 +416,8 @@ def _check_encoders(encoder: TableEncoder) -> None:
             _check_date(one)
         elif isinstance(one, CategoryEncoder):
             _check_category(one)
+        elif isinstance(one, TextEncoder):
+            _check_text(one)
 
 
 def _check_declared(parameters: Json, encoder: TableEncoder) -> None:
@@ -413,12 +426,31 @@ def _check_declared(parameters: Json, encoder: TableEncoder) -> None:
     declared = categorical_columns(from_json(parameters.get("categorical_features")), table)
     right = all(encoder.kinds_[index] == "category" for index in declared)
     require(right, "header.parameters.categorical_features must be columns of categories")
+    texts = text_columns(from_json(parameters.get("text_features")), table)
+    right = all(encoder.kinds_[index] == "text" for index in texts or ())
+    require(right, "header.parameters.text_features must be columns of text")
 
 
 def _check_date(one: DateEncoder) -> None:
     if one.scale > 0 and one.low is not None and one.high is not None:
         low, high = ((end - one.center) / one.scale for end in (one.low, one.high))
         require(-LIMIT <= low < high <= LIMIT, "the bounds of a date must suit its scale")
+
+
+def _check_text(one: TextEncoder) -> None:
+    ascending = all(bool((keys[:-1] < keys[1:]).all()) for keys in one.vocabularies)
+    require(ascending, "the tokens of a text must ascend")
+    require([*one.alphabet] == sorted(set(one.alphabet)), "the characters of a text must ascend")
+    n_tokens, n_directions = sum(map(len, one.vocabularies)), len(one.factors)
+    sizes = (sum(map(len, one.rarities)), one.centers.size, unpack(one.directions, "|i1").size)
+    fits = sizes == (n_tokens, n_directions, n_tokens * n_directions)
+    require(fits, "the directions of a text must suit its tokens")
+    require(bool(len(one.vocabularies[1])) or not n_directions, "a text must have pieces of words")
+    rare = all(bool(((each >= 0.01) & (each <= 100)).all()) for each in one.rarities)
+    require(rare, "the tokens of a text must count from 0.01 to 100")
+    scaled = bool(((one.factors > 0) & (one.factors <= MAX_FACTOR)).all())
+    centered = bool((np.abs(one.centers) <= LIMIT).all())
+    require(scaled and centered, f"the directions of a text must have factors to {MAX_FACTOR:g}")
 
 
 def _check_category(one: CategoryEncoder) -> None:

@@ -59,6 +59,7 @@ class TrainParameters(RunParameters):
     patience: int | None = None
     metric: str | Callable[..., float] | None = None
     categorical_features: Categorical = None
+    text_features: Categorical = None
 
 
 @parameters

@@ -137,7 +137,8 @@ def input_columns(
     model: TableModel, source: Source, encoding: str, targets: Sequence[str] = ()
 ) -> dict[str, str]:
     """Columns that a model reads, with their kinds; all but `targets` if it knows no names."""
-    kinds = model.encoder_.kinds_
+    # A file's reader knows texts as categories.
+    kinds = ["category" if kind == "text" else kind for kind in model.encoder_.kinds_]
     if hasattr(model, "feature_names_in_"):
         return dict(zip(model.feature_names_in_.tolist(), kinds, strict=True))
     if str(source) == "-":

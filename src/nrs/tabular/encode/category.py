@@ -49,11 +49,15 @@ class CategoryStatistics:
     def _count(self, counts: Mapping[str, int], missing: int) -> None:
         self.counts.update(counts)
         self.missing += missing
+        self._limit(counts)
+
+    def _limit(self, counts: Mapping[str, int]) -> None:
+        """Refuse a category of too many levels, after these counts were added."""
         if len(self.counts) > MAX_LEVELS:
             expected = f"a category must have at most {MAX_LEVELS:,} different texts"
             raise ValueError(f"{expected}. With more it looks like an ID: leave it out.")
 
-    def encoder(self, scale: str, max_levels: int, sample: Column) -> CategoryEncoder:
+    def encoder(self, scale: str, max_levels: int, sample: Column) -> ColumnEncoder:
         levels = sorted(self.counts)
         counts = np.array([self.counts[level] for level in levels], dtype=np.int64)
         own = np.arange(len(levels))

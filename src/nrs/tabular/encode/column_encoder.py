@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 class Summary(NamedTuple):
-    """A column in a few words: missing and other cells, and what is in these."""
+    """A column in a few words: missing and other cells, what is in these, and their kind."""
 
     missing: int
     seen: int
     values: str
+    # Where the cells say more than their type.
+    kind: Kind | None = None
 
 
 class ColumnWarning(UserWarning):
@@ -117,6 +119,8 @@ class ColumnEncoder:
     absent: float | None = field(default=None, kw_only=True)
     # Of the last features: the fold whose members alone read each.
     variants: ClassVar[Sequence[int]] = ()
+    # Whether forests may cut the features into bins.
+    binned: ClassVar[bool] = True
 
     @cached_property
     def features(self) -> list[str]:

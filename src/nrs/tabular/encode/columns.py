@@ -12,6 +12,7 @@ date      ``datetime64[us]`` (UTC where a time zone is known)    NaT
 category  int32 codes into the sorted texts in ``levels``        -1
 ========  =====================================================  =========
 
+A column of free text (:mod:`.text`) is read as a category.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 # A value of any type: what it is decides how it is read.
 Cell: TypeAlias = Any
-Kind = Literal["number", "boolean", "duration", "date", "category"]
+# "string" is what is counted of strings before it is known whether they are categories or text.
+Kind = Literal["number", "boolean", "duration", "date", "category", "text", "string"]
 
 PLURAL = {kind: f"{kind}s" for kind in ("number", "boolean", "duration", "date")}
 PLURAL["category"] = "categories"
@@ -67,6 +69,8 @@ class Column:
     levels: tuple[str, ...] = ()
     # What the cells of each level were before they became texts: "text", "number", …
     kinds: tuple[str, ...] = ()
+    # Whether a categorical dtype says that it is a category.
+    coded: bool = False
 
     def __post_init__(self) -> None:
         if len(self.kinds) < len(self.levels):
@@ -331,7 +335,8 @@ def read_pandas(series: pandas.Series, kind: Kind | None = None) -> Column:
         return read_array(series.to_numpy(), kind)
     family = type(dtype).__name__
     if family == "CategoricalDtype":
-        return factor(series.cat.codes.to_numpy(), series.cat.categories.tolist())
+        labels = series.cat.categories.tolist()
+        return replace(factor(series.cat.codes.to_numpy(), labels), coded=True)
     if family == "StringDtype":
         codes, labels = series.factorize()
         return factor(codes, labels.tolist())
@@ -369,7 +374,8 @@ def read_polars(series: polars.Series, kind: Kind | None = None) -> Column:
     if dtype.is_float() or (dtype.is_integer() and kind != "category"):
         wide = str(dtype) in ("Int128", "UInt128")
         return Column("number", (series.cast(polars.Float64) if wide else series).to_numpy())
-    return read_cells(series.to_list(), kind)
+    coded = dtype in (polars.Categorical, polars.Enum)
+    return replace(read_cells(series.to_list(), kind), coded=coded)
 
 
 def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, kind: Kind | None = None) -> Column:
@@ -383,7 +389,8 @@ def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, kind: Kind | None = 
         array = array.dictionary_encode()
     if types.is_dictionary(array.type):
         codes = array.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return factor(codes, array.dictionary.to_pylist())
+        column = factor(codes, array.dictionary.to_pylist())
+        return replace(column, coded=types.is_dictionary(dtype))
     if types.is_date(dtype):
         array = array.cast(pyarrow.timestamp("ms"))
     if types.is_timestamp(array.type) or types.is_duration(dtype):

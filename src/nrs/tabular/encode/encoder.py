@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,7 @@ from nrs.tabular.encode.level_means import LevelMeans
 from nrs.tabular.encode.number import NumberBlock, NumberEncoder, NumberStatistics
 from nrs.tabular.encode.sparse import SparseScaler
 from nrs.tabular.encode.table import Table, categorical_columns, read_table
+from nrs.tabular.encode.text import TextEncoder, TextStatistics
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -26,11 +27,13 @@ KINDS: dict[Kind, type[ColumnEncoder]] = {
     **dict.fromkeys(("number", "boolean", "duration"), NumberEncoder),
     "date": DateEncoder,
     "category": CategoryEncoder,
+    "text": TextEncoder,
 }
 STATISTICS: dict[Kind, type[Statistics]] = {
     **dict.fromkeys(("number", "boolean", "duration"), NumberStatistics),
     "date": DateStatistics,
     "category": CategoryStatistics,
+    **dict.fromkeys(("text", "string"), TextStatistics),
 }
 STATE_VERSION = 1
 # Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
@@ -53,14 +56,16 @@ class TableEncoder(BaseEstimator):
     category of   0/1 features of the most frequent ``max_levels`` (those seen at least twice),
     many levels   one that the others share, and the standardised log(1 + rows of the level); in
                   forests also the mean of the target by level (:mod:`.level_means`)
+    text          main directions of the TF-IDF of its words, pairs of words and pieces of words
+                  (:mod:`.text`); a cell without known ones is 0
     date          standardised time; month, weekday and hour (with its fraction) as sine and
                   cosine where they vary. Missing is 0
     sparse        ``x / max |x|``, so that zeros stay zeros; columns that are constant give none
     ============  ==============================================================================
 
-    A number, boolean or date column with missing cells in training has one more feature, 1 where
-    a cell is missing. A column that is all missing in training gives no features. If no column
-    gives any, there is one feature that is always 0. Features are clipped to ±1e18.
+    A number, boolean, date or text column with missing cells in training has one more feature, 1
+    where a cell is missing. A column that is all missing in training gives no features. If no
+    column gives any, there is one feature that is always 0. Features are clipped to ±1e18.
 
     Parameters
     ----------
@@ -77,7 +82,8 @@ class TableEncoder(BaseEstimator):
     groups_ : ndarray of int64, the source column of each feature, ascending.
     variants_ : ndarray of int64, the fold whose members read each feature; -1 where all do.
     n_features_read_ : features that a member may read.
-    kinds_ : "number", "boolean", "duration", "date" or "category" for each column.
+    binned_ : ndarray of bool, which features forests may cut into bins.
+    kinds_ : "number", "boolean", "duration", "date", "category" or "text" for each column.
     is_sparse_ : whether :meth:`transform` returns a CSR matrix.
 
     Examples
@@ -124,9 +130,14 @@ class TableEncoder(BaseEstimator):
             encoders.update(zip(together, numbers, strict=True))
         for index in range(table.n_columns):
             if index not in encoders:
-                column = _read(table, index, "category" if index in declared else None, rows)
-                kinds[index] = column.kind
-                encoders[index] = count(column).encoder(self.scale, int(self.max_levels), column)
+                forced = index in declared or index in (table.texts or ())
+                column = _read(table, index, "category" if forced else None, rows)
+                kind = counted_kind(index, column.kind, declared, table.texts)
+                if kind == "string" and len(column.levels) <= self.max_levels:
+                    kind = "category"
+                counted = count(column, kind)
+                encoders[index] = counted.encoder(self.scale, int(self.max_levels), column)
+                kinds[index] = kind_of(column.kind, encoders[index])
         return self._adopt(table.names, kinds, encoders)
 
     def fit_statistics(self, statistics: TableStatistics, sample: Table) -> TableEncoder:
@@ -139,7 +150,8 @@ class TableEncoder(BaseEstimator):
             index: column.encoder(self.scale, int(self.max_levels), _read(sample, index, kind))
             for index, (kind, column) in enumerate(statistics.columns)
         }
-        return self._adopt(statistics.names, [kind for kind, _ in statistics.columns], encoders)
+        kinds = [kind_of(kind, encoders[k]) for k, (kind, _) in enumerate(statistics.columns)]
+        return self._adopt(statistics.names, kinds, encoders)
 
     def fit_transform(self, X: Any, rows: np.ndarray | None = None) -> Any:
         """Learn from `rows` as :meth:`fit` does, then encode every row."""
@@ -176,6 +188,7 @@ class TableEncoder(BaseEstimator):
             features = [(i, names[i], -1) for i in scaler.kept.tolist()]
         groups, outputs, readers = zip(*features or [(0, "constant", -1)], strict=True)
         self.variants_ = np.array(readers, dtype=np.int64)
+        self.binned_ = np.array([i not in self.encoders or self.encoders[i].binned for i in groups])
         self.n_features_out_ = len(groups)
         # Of features that are made in one variant per fold, a member reads its own.
         self.n_features_read_ = int((self.variants_ <= 0).sum())
@@ -356,9 +369,28 @@ def _read(table: Table, index: int, kind: Kind | None, rows: np.ndarray | None =
     return column if rows is None else replace(column, values=column.values[rows])
 
 
-def count(column: Column) -> Statistics:
-    """Statistics of a column in memory."""
-    return STATISTICS[column.kind](column.kind).add(column)
+def counted_kind(
+    index: int, kind: Kind, declared: Collection[int], texts: Collection[int] | None
+) -> Kind:
+    """What is counted of a column whose cells are of a kind, by what the user says of columns."""
+    if index in declared:
+        return "category"
+    if texts is not None:
+        return "text" if index in texts else kind
+    return "string" if kind == "category" else kind
+
+
+def kind_of(kind: Kind, encoder: ColumnEncoder) -> Kind:
+    """The kind of a column that was counted as `kind` and got an encoder."""
+    if isinstance(encoder, TextEncoder):
+        return "text"
+    return "category" if kind == "string" else kind
+
+
+def count(column: Column, kind: Kind | None = None) -> Statistics:
+    """Statistics of a column in memory, of its own kind or another one that reads the same."""
+    counted = column.kind if kind is None else kind
+    return STATISTICS[counted](counted).add(column)
 
 
 class TableStatistics:

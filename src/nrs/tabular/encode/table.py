@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas
     from sklearn.utils import Tags
 
+    from nrs.tabular.types import Categorical
+
 
 @dataclass(eq=False, repr=False)
 class Table:
@@ -35,6 +37,8 @@ class Table:
     names: list[str] | None = None
     # Columns that are categories whatever their dtype.
     declared: frozenset[int] = frozenset()
+    # Columns that are free text; None where the cells of columns of strings decide.
+    texts: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         self.n_rows, self.n_columns = self.shape
@@ -55,7 +59,7 @@ class Table:
         ValueError if a number is infinite, a cell is complex or the cells cannot be read as `kind`;
         TypeError if a cell is no value at all (a dict, a list, ...).
         """
-        wanted: Kind | None = "category" if index in self.declared else kind
+        wanted = "category" if index in self.declared or kind in ("text", "string") else kind
         try:
             column = read_column(self.cells(index), wanted)
             if wanted is not None and column.kind != wanted:
@@ -74,7 +78,8 @@ class Table:
 def read_table(
     X: Any,
     *,
-    categorical_features: Sequence[Any] | np.ndarray | str | None = None,
+    categorical_features: Categorical = None,
+    text_features: Categorical = None,
     feature_names: Sequence[str] | None = None,
 ) -> Table:
     """Read any table: rows × columns in, a :class:`Table` of lazily read columns out.
@@ -87,6 +92,8 @@ def read_table(
         RecordBatch, scipy sparse matrix or array of any format (kept sparse, as CSR).
     categorical_features : names, indices or mask of columns to take as categories whatever their
         dtype; strings and categorical dtypes are in any case: all that "from_dtype" and None mean.
+    text_features : names, indices or mask of the columns that are free text; with None the cells
+        of columns of strings decide.
     feature_names : names of the columns, in place of those that `X` carries.
 
     Examples
@@ -130,6 +137,7 @@ def read_table(
         if all(isinstance(label, str) for label in labels):
             table.names = labels
     table.declared = categorical_columns(categorical_features, table)
+    table.texts = text_columns(text_features, table)
     return table
 
 
@@ -197,39 +205,55 @@ def _read_rows(X: Any) -> Table:
 
 
 def categorical_columns(
-    features: Sequence[Any] | np.ndarray | str | None, table: Table
+    features: Categorical,
+    table: Table,
+    name: str = "categorical_features",
 ) -> frozenset[int]:
     """Indices of the columns that `features` declares; see :func:`read_table`."""
     if features is None or (isinstance(features, str) and features == "from_dtype"):
         return frozenset()
-    if isinstance(features, str) or np.ndim(features) != 1:
+    if isinstance(features, str) or np.ndim(features) != 1:  # type: ignore[arg-type]
         expected = "a list of names, a list of indices, a boolean mask, 'from_dtype' or None"
-        raise ValueError(f"categorical_features must be {expected}; got {features!r}")
+        raise ValueError(f"{name} must be {expected}; got {features!r}")
     items, n = list(features), table.n_columns
     if items and all(isinstance(item, (bool, np.bool_)) for item in items):
         if len(items) != n:
-            found = f"the mask categorical_features has {len(items)} entries"
+            found = f"the mask {name} has {len(items)} entries"
             raise ValueError(f"{found}, but the table has {n} columns")
         items = np.flatnonzero(items).tolist()
-    declared = frozenset(_place(item, table) for item in items)
+    declared = frozenset(_place(item, table, name) for item in items)
     if declared and table.sparse is not None:
         advice = "encode these columns first, or pass a dense table"
-        raise ValueError(f"categorical_features cannot be used with a sparse matrix: {advice}")
+        raise ValueError(f"{name} cannot be used with a sparse matrix: {advice}")
     return declared
 
 
-def _place(item: Any, table: Table) -> int:
+def text_columns(features: Categorical, table: Table) -> frozenset[int] | None:
+    """Indices of the columns that are free text; None where their cells decide."""
+    if features is None:
+        return None
+    texts = categorical_columns(features, table, "text_features")
+    both = texts & table.declared
+    if both:
+        raise ValueError(
+            f"{table.label(min(both))} is in categorical_features and in text_features; leave it "
+            "out of one of them"
+        )
+    return texts
+
+
+def _place(item: Any, table: Table, name: str) -> int:
     """Index of the column that an entry of ``categorical_features`` names."""
     if isinstance(item, str):
         if table.names is None or item not in table.names:
             known = "columns without names" if table.names is None else table.names
-            raise ValueError(f"categorical_features names {item!r}, but the table has {known}")
+            raise ValueError(f"{name} names {item!r}, but the table has {known}")
         return table.names.index(item)
     if not isinstance(item, (int, np.integer)) or isinstance(item, bool):
-        raise ValueError(f"categorical_features must hold names or indices, but holds {item!r}")
+        raise ValueError(f"{name} must hold names or indices, but holds {item!r}")
     n = table.n_columns
     if not -n <= item < n:
-        raise ValueError(f"categorical_features has index {item}, but the table has {n} columns")
+        raise ValueError(f"{name} has index {item}, but the table has {n} columns")
     return int(item) % n
 
 
@@ -249,7 +273,12 @@ def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:
 
     Its number and names of columns are learned if `reset`; else a ValueError says how X differs.
     """
-    table = read_table(X, categorical_features=estimator.categorical_features)
+    table = read_table(
+        X,
+        categorical_features=estimator.categorical_features,
+        # Of baselines, which are given what the cells decide.
+        text_features=getattr(estimator, "text_features", None),
+    )
     if _is(X, "pyarrow", "RecordBatch"):
         # scikit-learn finds the names of a table, not those of a batch.
         X = sys.modules["pyarrow"].Table.from_batches([X])

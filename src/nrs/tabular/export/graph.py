@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto, ValueInfoProto
 
 # 18 is the oldest that torch's exporter writes; onnxruntime reads it from 1.14 (2023) on.
-OPSETS = {"": 18, "ai.onnx.ml": 3}
+# Of com.microsoft, which onnxruntime has, only text needs something.
+OPSETS = {"": 18, "ai.onnx.ml": 3, "com.microsoft": 1}
 IR_VERSION = 8
 # A protocol buffer cannot hold more.
 MAX_BYTES = 2**31 - 1
@@ -133,12 +134,16 @@ class Graph:
             return self.onnx.TensorProto.STRING
         return self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
+    def _opsets(self) -> list[tuple[str, int]]:
+        own = {node.domain for node in self.nodes} | {"", "ai.onnx.ml"}
+        return [entry for entry in OPSETS.items() if entry[0] in own]
+
     def serialize(self, metadata: dict[str, str]) -> bytes:
         """The bytes of a file, checked by onnx; raises ValueError if they are too many."""
         helper = self.onnx.helper
         model = helper.make_model(
             helper.make_graph(self.nodes, "nrs", self.inputs, self.outputs, self.constants),
-            opset_imports=[helper.make_opsetid(*entry) for entry in OPSETS.items()],
+            opset_imports=[helper.make_opsetid(*entry) for entry in self._opsets()],
             ir_version=IR_VERSION,
             producer_name="nrs",
             producer_version=__version__,

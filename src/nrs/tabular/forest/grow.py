@@ -61,7 +61,8 @@ def grow_forest(task: Task) -> ForestNetwork:
         of_levels = any(reading == LEVELS for reading, _ in recipe.views)
         max_levels = recipe.levels if of_levels else 0
         known = (truth - truth.mean(0), weights, fold)
-        bins, few = find_bins(features, recipe.bins, max_levels, variants < 0, known)
+        binned = task.encoder.binned_ & (variants < 0)
+        bins, few = find_bins(features, recipe.bins, max_levels, binned, known)
         sample = (features, truth, weights, fold)
         found = column_relevance(sample, columns, folds.n_folds, variants)
         gains = column_gains(found, len(features), recipe.least_gain)[:, number]

@@ -22,10 +22,10 @@ from nrs.tabular.encode.columns import (
     level_text,
     missing_cells,
 )
-from nrs.tabular.encode.encoder import TableEncoder, TableStatistics
+from nrs.tabular.encode.encoder import TableEncoder, TableStatistics, counted_kind
 from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.encode.number import Moments, NumberStatistics
-from nrs.tabular.encode.table import categorical_columns, read_table
+from nrs.tabular.encode.table import categorical_columns, read_table, text_columns
 from nrs.tabular.forest.folds import Folds, count_folds
 from nrs.tabular.rows.memory import Batches, Rows, checksum
 from nrs.tabular.rows.sample import RowSample, hashed_texts, split_places
@@ -221,6 +221,7 @@ class TableSource:
         weight: str | np.ndarray | None = None,
         groups: str | np.ndarray | None = None,
         class_weight: ClassWeights = None,
+        text_features: Categorical = None,
     ) -> None:
         self.table, self.weight, self.groups = table, weight, groups
         self.class_weight = class_weight
@@ -234,11 +235,12 @@ class TableSource:
         self.categorical = categorical_features
         self._before = np.cumsum([0, *(sum(part.rows) for part in table.parts)])
         first = read_table(table.head(1).select(self.names))
-        declared = categorical_columns(categorical_features, first)
+        first.declared = categorical_columns(categorical_features, first)
+        texts = text_columns(text_features, first)
         self.statistics = TableStatistics(
             self.names,
             [
-                cast(Kind, "category" if place in declared else table.kinds[name])
+                counted_kind(place, cast(Kind, table.kinds[name]), first.declared, texts)
                 for place, name in enumerate(self.names)
             ],
         )
@@ -258,6 +260,7 @@ class TableSource:
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         class_weight: ClassWeights = None,
+        text_features: Categorical = None,
     ) -> TableSource:
         """Count a table by all processes present, each reading its share.
 
@@ -278,7 +281,7 @@ class TableSource:
             return X
         weight = _per_row("sample_weight", sample_weight, X.n_rows)
         keys = _per_row("groups", groups, X.n_rows)
-        source = cls(X, categorical_features, weight, keys, class_weight)
+        source = cls(X, categorical_features, weight, keys, class_weight, text_features)
         group = present()
         source.survey(group.rank, group.size)
         if group.size > 1:
