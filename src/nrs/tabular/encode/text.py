@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -38,7 +38,7 @@ _WORD = re.compile(r"(?<!\S)\W?[^\W\d_]{2,}|[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u
 MAX_LOOKED_AT, MAX_COUNTED = 1_000, 100_000
 
 # Directions; at most one for so many texts that they are learned from.
-MAX_DIRECTIONS, MIN_TEXTS = 256, 4
+MAX_DIRECTIONS, MIN_TEXTS = 384, 4
 # Words and pairs of words, and pieces, that are known: those of most texts, at least of two.
 MAX_TOKENS = 5_000
 PIECE_SIZES = (3, 4, 5)
@@ -58,7 +58,7 @@ BASE, PAIR, EDGE = 0x9E3779B97F4A7C15, 0x94D049BB133111EB, 0xBF58476D1CE4E5B9
 _TURNS = 1 << 64
 
 
-def is_text(texts: Iterable[str], n_cells: int, max_levels: int = 64) -> bool:
+def is_text(texts: Collection[str], n_cells: int, max_levels: int = 64) -> bool:
     """Whether the different texts of so many cells are free text, and not levels of a category.
 
     Examples
@@ -69,11 +69,10 @@ def is_text(texts: Iterable[str], n_cells: int, max_levels: int = 64) -> bool:
     >>> is_text([f"customer {n}" for n in range(90)], n_cells=90)
     False
     """
-    different = sorted(texts)
-    if len(different) <= max_levels or len(different) < MIN_SHARE * n_cells:
+    if len(texts) <= max_levels or len(texts) < MIN_SHARE * n_cells:
         return False
     # By their order: however they were counted, the same ones are looked at.
-    some = [text[:MAX_LENGTH] for text in different[:: 1 + len(different) // MAX_LOOKED_AT]]
+    some = [text[:MAX_LENGTH] for text in sorted(texts)[:: 1 + len(texts) // MAX_LOOKED_AT]]
     long = sum(map(len, some)) >= MIN_CHARACTERS * len(some)
     return long and sum(len(_WORD.findall(text)) for text in some) >= MIN_WORDS * len(some)
 
@@ -104,7 +103,7 @@ class TextStatistics(CategoryStatistics):
     def _limit(self, counts: Mapping[str, int]) -> None:
         text = self.kind == "text" or self.uncounted > 0
         if len(self.counts) > MAX_COUNTED and not text:
-            text = not self.coded and is_text(counts, len(counts))
+            text = not self.coded and is_text(counts, len(counts), max_levels=0)
         if text and (self.uncounted or len(self.counts) > MAX_COUNTED):
             self.uncounted += self.counts.total()
             self.counts.clear()
@@ -209,7 +208,8 @@ class TextEncoder(ColumnEncoder):
         return code_table(self.alphabet)
 
     def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
-        own = len(self.factors)
+        own, order = len(self.factors), np.argsort(column.values, kind="stable")
+        ordered = column.values[order]
         for part in chunks(column.levels):
             tokens = Tokens([column.levels[place] for place in part], self._codes)
             weights = weigh(tokens, self.vocabularies, self.rarities)
@@ -221,10 +221,9 @@ class TextEncoder(ColumnEncoder):
                 features[known, :own] -= self.centers
             if self.missing:
                 features[:, -1] = ~tokens.has_words
-            # Texts that are not in this part: other ones, and none.
-            place = column.values - part.start
-            rows = np.flatnonzero((place >= 0) & (place < len(part)))
-            out[rows] = features[place[rows]]
+            # The rows that hold these texts.
+            first, end = np.searchsorted(ordered, (part.start, part.stop))
+            out[order[first:end]] = features[ordered[first:end] - part.start]
         if self.missing:
             out[column.missing(), -1] = 1.0
 
