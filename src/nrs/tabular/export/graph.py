@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto, ValueInfoProto
 
 # 18 is the oldest that torch's exporter writes; onnxruntime reads it from 1.14 (2023) on.
-# Of com.microsoft, which onnxruntime has, only text needs something.
-OPSETS = {"": 18, "ai.onnx.ml": 3, "com.microsoft": 1}
+OPSETS = {"": 18, "ai.onnx.ml": 3}
+# Operators that onnxruntime alone has; in a file only where text needs one.
+RUNTIME_OPSET = ("com.microsoft", 1)
 IR_VERSION = 8
 # A protocol buffer cannot hold more.
 MAX_BYTES = 2**31 - 1
@@ -135,8 +136,8 @@ class Graph:
         return self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
     def _opsets(self) -> list[tuple[str, int]]:
-        own = {node.domain for node in self.nodes} | {"", "ai.onnx.ml"}
-        return [entry for entry in OPSETS.items() if entry[0] in own]
+        own = any(node.domain == RUNTIME_OPSET[0] for node in self.nodes)
+        return [*OPSETS.items(), *[RUNTIME_OPSET] * own]
 
     def serialize(self, metadata: dict[str, str]) -> bytes:
         """The bytes of a file, checked by onnx; raises ValueError if they are too many."""
