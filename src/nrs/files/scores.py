@@ -157,4 +157,6 @@ def score_oob(
     outputs = getattr(model, "oob_decision_function_", getattr(model, "oob_prediction_", None))
     if outputs is None:
         return None
-    return score_outputs(model, outputs, truth, "out-of-bag", np.arange(len(truth)), targets)
+    # Of a fit in order of time, the earliest rows have none.
+    rows = np.flatnonzero(~np.isnan(outputs).reshape(len(outputs), -1).any(1))
+    return score_outputs(model, outputs[rows], truth[rows], "out-of-bag", rows, targets)

@@ -281,12 +281,13 @@ categorical_features, random_state, n_jobs, device, verbose, callbacks, checkpoi
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         qid: Qid = None,
+        time: Any = None,
     ) -> QuerySource:
         """Read and check the documents of queries that a fit learns from."""
         return self.read_rows(X, y, sample_weight, qid, reset=True)
 
     def read_rows(
-        self, X: Any, y: Any, sample_weight: Any, qid: Any, *, reset: bool
+        self, X: Any, y: Any, sample_weight: Any, qid: Any, time: Any = None, *, reset: bool
     ) -> QuerySource:
         if isinstance(qid, str):
             self.qid_column_ = qid

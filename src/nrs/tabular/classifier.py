@@ -216,7 +216,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         Accuracy of the predicted labels on out-of-bag rows; of a forest.
     oob_decision_function_ : ndarray (n_rows, n_classes)
         Out-of-bag probabilities; of a forest. Each row's are those of one or two members, so they
-        are a little less sure than `predict_proba`. Not saved: a loaded model has `oob_score_`.
+        are a little less sure than `predict_proba`. NaN in rows that no member scores: the earliest
+        of a fit with ``time``. Not saved: a loaded model has `oob_score_`.
     threshold_ : float
         The threshold that was given or learned, 0.5 without one; of two classes.
     oob_rows_ : ndarray of int64

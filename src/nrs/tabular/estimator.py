@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from time import time as now
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -105,6 +105,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         eval_set: Sequence[Any] | None = None,
         groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
     ) -> Self:
         """Fit to a table.
 
@@ -124,6 +125,15 @@ class TableEstimator(TrainParameters, BaseEstimator):
             Rows of a group share a fold of a forest, so that out-of-bag scores say how well it
             does on groups that it has not seen. Two groups are enough; there are never more folds
             than groups. For a :class:`nrs.Table` also the name of a column.
+        time : array (n_rows,), optional
+            Numbers, dates or ISO texts by which rows follow each other; not together with
+            `groups`. Rows are cut into up to eight consecutive blocks, the first a third of them.
+            Each other block is scored by members that are trained on the blocks before it only, so
+            that out-of-bag scores say how well the model does on rows later than those it has
+            seen; the first block has no out-of-bag predictions (NaN). The members that predict new
+            rows are trained on all rows. A fit takes up to twice as long, and early stopping needs
+            an `eval_set`. A single network holds out the latest rows. For a :class:`nrs.Table`
+            also the name of a column.
 
         Raises
         ------
@@ -134,7 +144,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
         """
         with Run.of(self) as run:
             reader = self._reader()
-            source = reader.read_source(X, y, sample_weight, groups)
+            source = reader.read_source(X, y, sample_weight, groups, time)
             recipe = reader.resolve(source.n_rows, source.n_columns)
             folds = source.split(recipe, run.seed, spare=eval_set is None)
             target = reader.make_target(source)
@@ -143,7 +153,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             recipe = reader.resolve(source.n_rows, encoder.n_features_read_)
             rows, held_out = source.rows(encoder, target, folds, run.device)
             shape = {"rows": source.n_rows, "columns": source.n_columns}
-            origin = {"at": time.time(), "seed": run.seed, **shape, "data": rows.checksum()}
+            origin = {"at": now(), "seed": run.seed, **shape, "data": rows.checksum()}
             reader.__dict__ |= {**rows.facts, "_origin": origin}
             if eval_set is not None:
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
@@ -170,12 +180,13 @@ class TableEstimator(TrainParameters, BaseEstimator):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
     ) -> MemorySource | TableSource:
         """Read and check what a fit learns from."""
         if not isinstance(X, (LargeTable, TableSource)):
-            return self.read_rows(X, y, sample_weight, groups, reset=True)
-        classes = getattr(self, "class_weight", None)
-        source = TableSource.of(X, self.categorical_features, y, sample_weight, groups, classes)
+            return self.read_rows(X, y, sample_weight, groups, time, reset=True)
+        classes, shown = getattr(self, "class_weight", None), self.categorical_features
+        source = TableSource.of(X, shown, y, sample_weight, groups, classes, time)
         self.n_features_in_ = source.n_columns
         self.feature_names_in_ = np.array(source.names, dtype=object)
         return source
@@ -186,14 +197,16 @@ class TableEstimator(TrainParameters, BaseEstimator):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
+        time: ArrayLike | None = None,
         *,
         reset: bool,
     ) -> MemorySource:
         """Read and check rows in memory; without `reset`, more rows of the same table."""
         table, labels = self._read(X, y, reset=reset)
         weights, counted = self._row_weights(sample_weight, labels)
+        classes = self._is_classifier
         return MemorySource(
-            table, labels, weights, groups, classes=self._is_classifier, score_weights=counted
+            table, labels, weights, groups, classes=classes, score_weights=counted, time=time
         )
 
     def _read(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Table, np.ndarray]:
@@ -353,7 +366,7 @@ class TableEstimator(TrainParameters, BaseEstimator):
             progress = progress or _Progress(model, draw_seed(self.random_state))
             progress.take(model, rows)
             seen = {"rows": progress.n_seen, "columns": source.n_columns}
-            reader.__dict__["_origin"] = {"at": time.time(), "seed": progress.seed, **seen}
+            reader.__dict__["_origin"] = {"at": now(), "seed": progress.seed, **seen}
             importances = column_importances(model.network, rows, encoder)
             learned = Learned(target, encoder, model, model.folded(), history, importances)
             about = self.about_

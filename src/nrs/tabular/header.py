@@ -145,7 +145,9 @@ _MEANS = record(
         "mean": list_of(real(-LIMIT, LIMIT)),
         "scale": list_of(real(MIN_DEVIATION)),
         "prior": real(1, LIMIT),
-    }
+        "earlier": list_of(list_of(real(-LIMIT, LIMIT))),
+    },
+    defaults={"earlier": []},
 )
 _CATEGORY: dict[str, Schema[object]] = {
     "means": optional(_MEANS),
@@ -441,3 +443,8 @@ def _check_means(means: LevelMeans, n_levels: int) -> None:
     require(len(means.sums) == size, "means must have a sum per level, fold and output")
     fits = len(means.mean) == len(means.scale) == width
     require(fits, "means must have a mean and a scale per output")
+    lengths = {len(one) for one in means.earlier}
+    fits = len(means.earlier) in (0, means.n_folds - 1) and lengths <= {1 + 2 * width}
+    require(fits, "means in order of time must have a prior, a mean and a scale per block")
+    usable = all(min(one[0], *one[1 + width :]) >= MIN_DEVIATION for one in means.earlier)
+    require(usable, "means in order of time must have priors and scales above 0")

@@ -80,14 +80,14 @@ class Pace:
     limit: float
 
     @classmethod
-    def measure(cls, network: ForestNetwork, rows: Rows, sees: Tensor, limit: float) -> Pace:
+    def measure(cls, network: ForestNetwork, rows: Rows, scores: Tensor, limit: float) -> Pace:
         """Score a few rows and see how long it takes."""
         few = rows.some(MIN_SCORED)
         training = network.training
         network.eval()
         for _ in range(2):  # The first time warms up.
             begin = time.monotonic()
-            out_of_bag(network, few, sees)
+            out_of_bag(network, few, scores)
             seconds = time.monotonic() - begin
         network.train(training)
         return cls(max(seconds, 1e-6) / len(few), limit)
@@ -230,18 +230,24 @@ class SingleModel:
 
         return evaluate
 
+    def may_choose(self, held_out: Rows | None) -> bool:
+        """Whether what :meth:`evaluator` measures may choose the epoch."""
+        return True
+
     def learn(self, task: Task) -> History:
         """Train, keep the best epoch, and return the learning curve."""
         rows, held_out, run = task.rows, task.held_out, task.run
         with self.shared(rows, run) as (network, group):
             batches = self.batches(rows, group)
             evaluate = _agreed(self.evaluator(rows, held_out, group), group)
-            settings = self.settings(run.precision, stops=evaluate is not None)
+            choose = evaluate is not None and self.may_choose(held_out)
+            settings = self.settings(run.precision, stops=choose)
             reserve = self.seconds_ahead(rows)
             identity = (rows, held_out, self.recipe)
             return run.train(
-                network, batches, self.loss, settings, evaluate, group, reserve, identity
-            )
+                network, batches, self.loss, settings, evaluate, group, reserve, identity,
+                choose=choose,
+            )  # fmt: skip
 
     @contextmanager
     def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
@@ -285,8 +291,11 @@ class ForestModel(SingleModel):
     ----------
     n_folds : int
         Of the training rows; 1 of a loaded model.
-    sees : Tensor (members, folds)
-        Which folds each member is trained on.
+    sees, scoring : Tensor (members, folds)
+        Which folds each member is trained on, and which it scores.
+    in_order : bool
+        Whether the folds are in order of time: then the members that score are not those that
+        predict, and are gone after :meth:`finish`.
     """
 
     network: ForestNetwork
@@ -300,7 +309,9 @@ class ForestModel(SingleModel):
     def use_folds(self, folds: Folds) -> None:
         """Train with other folds from now on."""
         device = self.network.index.device
-        self.n_folds, self.sees = folds.n_folds, folds.sees(self.network.n_members).to(device)
+        sees, scoring = folds.tables(self.network.n_members)
+        self.n_folds, self.in_order = folds.n_folds, folds.scorers > 0
+        self.sees, self.scoring = sees.to(device), scoring.to(device)
 
     @classmethod
     def grow(cls, task: Task) -> Self:
@@ -369,21 +380,32 @@ class ForestModel(SingleModel):
         if self.n_folds == 1:
             return None
         metric = self.target.check_metric(self.recipe.metric)
-        scored = rows.some(self.scored_rows())
+        scored = self.scorable(rows).some(self.scored_rows())
         truth, weights, _ = scored.truth()
 
         def evaluate(network: Any) -> dict[str, float]:
-            outputs = out_of_bag(network, scored, self.sees, group=group)[0].t().cpu()
+            outputs = out_of_bag(network, scored, self.scoring, group=group)[0].t().cpu()
             return self.target.evaluate(metric, outputs, truth, weights)
 
         return evaluate
+
+    def may_choose(self, held_out: Rows | None) -> bool:
+        # The best round of all blocks would be chosen by later targets.
+        return held_out is not None or not self.in_order
+
+    def scorable(self, rows: Rows) -> Rows:
+        """The rows that some member scores: all, but those of the first block of time."""
+        if not self.in_order:
+            return rows
+        assert rows.folds is not None
+        return rows.subset(rows.index[rows.folds[rows.index] > 0])
 
     @contextmanager
     def shared(self, rows: Rows, run: Run) -> Iterator[tuple[Any, Processes]]:
         group = run.group
         if group.size == 1:
             if run.time_limit is not None and self.n_folds > 1:
-                self.pace = Pace.measure(self.network, rows, self.sees, run.time_limit)
+                self.pace = Pace.measure(self.network, rows, self.scoring, run.time_limit)
             yield self.network, ALONE
             return
         what = division(self.recipe, run.divide, group.size)
@@ -394,19 +416,45 @@ class ForestModel(SingleModel):
     def finish(self, task: Task) -> OutOfBag | None:
         if self.n_folds == 1:
             return None
+        if self.in_order:
+            return self._finish_in_order(task)
         # Views whose members score all rows between them can be weighed against each other.
         views = len(self.recipe.views)
         views = views if self.recipe.members // views >= self.n_folds else 1
         rows = task.rows
-        outputs = out_of_bag(self.folded(), rows, self.sees, views, task.run.group).cpu()
+        outputs = out_of_bag(self.folded(), rows, self.scoring, views, task.run.group).cpu()
         scored = self.target.finish(outputs, *rows.truth())
         each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
-        slope = 1.0
-        if self.target.has_temperature:
-            slope = joint_slope(self.folded(), rows.inputs(SPREAD_ROWS), self.sees, self.target)
+        slope = self.slope(rows, self.scoring)
         if not each.all():
             self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
+        return self._calibrated(scored, slope, rows)
+
+    def slope(self, rows: Rows, scores: Tensor) -> float:
+        """How much sharper all members may answer than those that score a row."""
+        if not self.target.has_temperature:
+            return 1.0
+        return joint_slope(self.folded(), rows.inputs(SPREAD_ROWS), scores, self.target)
+
+    def _finish_in_order(self, task: Task) -> OutOfBag:
+        """Score each block by its own members, then keep those that have seen all blocks."""
+        rows, network = task.rows, self.network
+        known = self.scorable(rows)
+        assert known.folds is not None
+        outputs = out_of_bag(self.folded(), known, self.scoring, 1, task.run.group).cpu()
+        blocks = known.folds[known.index]
+        scored = self.target.finish_in_order(outputs, *known.truth(), blocks)
+        answers = np.full((len(rows), *scored.answers.shape[1:]), np.nan)
+        answers[np.isin(rows.index.numpy(), known.index.numpy())] = scored.answers
+        network.settle()
+        self.network = network.keep(network.shares.nonzero()[:, 0])
+        # As many members together as score a row.
+        together = Folds(self.n_folds).tables(self.network.n_members)[1]
+        return self._calibrated(replace(scored, answers=answers), self.slope(rows, together), rows)
+
+    def _calibrated(self, scored: OutOfBag, slope: float, rows: Rows) -> OutOfBag:
+        """Give the network its temperature; returns the results with the members' usual spread."""
         self.network.temperature.fill_(scored.temperature / slope)
         if scored.residuals is not None:
             spread = members_spread(

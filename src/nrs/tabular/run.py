@@ -115,6 +115,8 @@ class Run:
         group: Processes,
         reserve: tuple[float, float],
         identity: tuple[Rows, Rows | None, Recipe],
+        *,
+        choose: bool = True,
     ) -> History:
         """Train a network within the time limit, with callbacks, progress and checkpoints.
 
@@ -122,6 +124,7 @@ class Run:
         ----------
         reserve : seconds that an evaluation, and what follows training, will take.
         identity : training rows, held-out rows and recipe, which a checkpoint must match.
+        choose : whether the network ends with the weights that `evaluate` scored best.
         """
         return train(
             network,
@@ -131,6 +134,7 @@ class Run:
             steps_per_epoch=len(batches),
             generator=torch.Generator().manual_seed(self.seed),
             evaluate=evaluate,
+            monitor="score" if choose else None,
             callbacks=self.callbacks_of(*reserve),
             checkpoint=self._checkpoint(*identity, group),
             group=group,

@@ -170,6 +170,13 @@ class Target:
         """Weighted sum of the squares of each indicator, ``(outputs,)``."""
         return weights @ self.indicators(y) ** 2
 
+    def units(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Scale and level, (outputs,) each, at which outputs for these labels should begin.
+
+        Of numbers their deviation and mean; None where outputs have no unit.
+        """
+        return None
+
     def answer(self, outputs: Tensor) -> np.ndarray:
         """Probabilities, or numbers in the units of the target."""
         raise NotImplementedError
@@ -259,6 +266,31 @@ class Target:
             temperature,
             of_views,
         )
+
+    def finish_in_order(
+        self,
+        outputs: Tensor,
+        y: Tensor,
+        weights: Tensor | None,
+        counted: Tensor | None,
+        blocks: Tensor,
+    ) -> OutOfBag:
+        """:meth:`finish` for rows in blocks of time: answers of a block use none of its labels.
+
+        What new rows are calibrated by comes of all blocks, a block's answers of those before it.
+        """
+        scored = self.finish(outputs, y, weights, counted)
+        if not self.has_temperature:
+            return scored
+        answers, joint = scored.answers.copy(), self.combine(outputs, None)
+        for block in blocks.unique().tolist():
+            own, before = blocks == block, blocks < block
+            temperature = 1.0
+            if before.any():
+                known = None if weights is None else weights[before]
+                temperature = self.calibrate(joint[before], y[before], known)
+            answers[own.numpy()] = self.answer(joint[own] / _number(temperature))
+        return replace(scored, answers=answers)
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         """Out-of-bag score."""
@@ -631,6 +663,16 @@ class RegressionTarget(Target):
             exact = moments(lambda: iter([(0, columns)]), len(odd), lambda row, column: None)
             mean, std = np.where(odd, exact.mean, mean), np.where(odd, exact.std, std)
         return cls(mean, std, single=y.ndim == 1)
+
+    def varying(self) -> RegressionTarget:
+        """The same target with a scale of 1 for a constant output, which other rows may vary."""
+        return RegressionTarget(self.mean, self.scale, single=self.single)
+
+    def units(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        weights = weights if weights.any() else np.ones(len(y))
+        mean = np.average(y.astype(np.float64), axis=0, weights=weights)
+        std = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weights))
+        return np.where(std > 0, std, 1.0), mean
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Standardised values, ``(n, outputs)``.

@@ -79,7 +79,8 @@ class Task:
             "encoder": self.encoder.to_state(),
             "target": self.target.state(),
             "device": str(self.rows.device),
-            "folds": [folds.n_folds, folds.seed, folds.keys is not None],
+            "folds": [folds.n_folds, folds.seed, folds.keys is not None, folds.scorers],
+            "cuts": None if folds.cuts is None else folds.cuts.tolist(),
             "rows": _write_rows(folder / "rows", self.rows),
             "held_out": None if held_out is None else _write_rows(folder / "held_out", held_out),
         }
@@ -92,8 +93,9 @@ class Task:
         device = torch.device(facts["device"])
         encoder = TableEncoder.from_state(facts["encoder"])
         target = target_from_state(facts["target"])
-        n_folds, seed, of_groups = facts["folds"]
-        folds = Folds(n_folds, seed)
+        n_folds, seed, of_groups, scorers = facts["folds"]
+        cuts = None if facts["cuts"] is None else np.array(facts["cuts"])
+        folds = Folds(n_folds, seed, scorers=scorers, cuts=cuts)
         if "table" in facts["rows"]:
             source = _read_source(folder / "rows", facts["rows"])
             folds = replace(folds, keys=source.keys if of_groups else None)
@@ -148,7 +150,7 @@ def _read_arrays(folder: Path, facts: Json) -> dict[str, np.ndarray]:
 
 
 def _table_facts(source: TableSource) -> tuple[Json, dict[str, np.ndarray]]:
-    """Where a worker finds the files of a table, and its weights and groups."""
+    """Where a worker finds the files of a table, and its weights, groups or times."""
     table = source.table
     if table.filesystem.type_name == "local":
         files: Any = [part.path for part in table.parts]
@@ -160,7 +162,7 @@ def _table_facts(source: TableSource) -> tuple[Json, dict[str, np.ndarray]]:
             "n_workers needs a Table of local files or of a URI: this one has a filesystem of its "
             "own, which cannot be sent to another process. Start the processes with torchrun."
         )
-    by_row = {"weight": source.weight, "groups": source.groups}
+    by_row = {"weight": source.weight, "groups": source.groups, "time": source.time}
     arrays = {name: value for name, value in by_row.items() if isinstance(value, np.ndarray)}
     facts = {
         "table": [files, table.target, table.columns],
@@ -175,7 +177,7 @@ def _read_source(folder: Path, facts: Json) -> TableSource:
     given = facts | _read_arrays(folder, facts)
     class_weight = from_json(facts["class_weight"])
     source = TableSource(
-        Table(*facts["table"]), None, given["weight"], given["groups"], class_weight
+        Table(*facts["table"]), None, given["weight"], given["groups"], class_weight, given["time"]
     )
     source.merge([(folder / "counted").read_bytes()])
     return source

@@ -13,6 +13,7 @@ from nrs import NRSClassifier, NRSRegressor, Table
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.level_means import LevelSums
 from nrs.tabular.encode.table import read_table
+from nrs.tabular.forest.folds import Folds
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget
 
 QUICK = {"preset": "fast", "random_state": 0, "verbose": 0}
@@ -30,7 +31,7 @@ def many_levels(n=1000, n_levels=80, seed=0, effect=2.0):
 
 
 def sums_of(encoder, target, y, n_folds=8):
-    return LevelSums(encoder, target, n_folds, target.frequency(y, np.ones(len(y))))
+    return LevelSums(encoder, target, Folds(n_folds), target.frequency(y, np.ones(len(y))))
 
 
 def encode(frame, y, folds, target, weight=None, n_folds=8):

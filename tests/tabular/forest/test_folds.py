@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nrs.tabular.forest.folds import Folds, count_folds, draw_folds, read_groups
+from nrs.tabular.forest.folds import MIN_ROWS, Folds, count_folds, draw_folds, read_groups
 
 
 @given(st.integers(4, 60), st.integers(0, 50))
@@ -44,7 +44,7 @@ def test_folds_are_even_and_belong_to_the_row():
 @given(st.integers(1, 8), st.integers(1, 48))
 def test_a_member_sees_every_fold_but_its_own(n_folds, n_members):
     folds = Folds(n_folds)
-    sees, own = folds.sees(n_members).numpy(), folds.own(n_members)
+    sees, own = folds.sees(n_members).numpy(), folds.members(n_members)
     assert sees.shape == (n_members, n_folds)
     if n_folds == 1:
         assert sees.all()
@@ -112,3 +112,49 @@ def test_groups_are_numbered_by_name_in_any_container(names):
 def test_groups_of_rows_that_cannot_be_folds(groups, message):
     with pytest.raises(ValueError, match=message):
         read_groups(groups, 2)
+
+
+@given(
+    st.lists(st.integers(-5, 40), min_size=2, max_size=90),
+    st.integers(1, 48),
+    st.randoms(use_true_random=False),
+)
+def test_blocks_follow_each_other_in_time(times, n_members, random):
+    times = np.array(times, dtype=float)
+    if len(np.unique(times)) == 1:
+        with pytest.raises(ValueError, match="at least 2 different times"):
+            Folds.in_order(times, n_members, 0)
+        return
+    folds = Folds.in_order(times, n_members, 0)
+    blocks, order = folds.drawn, np.argsort(times, kind="stable")
+    assert (np.diff(blocks[order]) >= 0).all()
+    assert np.unique(blocks).tolist() == list(range(folds.n_folds))
+    # Rows of equal time are in one block.
+    assert len(np.unique(np.column_stack([times, blocks]), axis=0)) == len(np.unique(times))
+    if len(times) < MIN_ROWS:
+        assert folds.n_folds == 1
+        return
+    # Neither the unit of time nor the order of the rows matters.
+    shuffled = list(range(len(times)))
+    random.shuffle(shuffled)
+    other = Folds.in_order(times[shuffled] * 3 - 7, n_members, 0)
+    assert np.array_equal(other.drawn, blocks[shuffled])
+    variants = folds.members(n_members)
+    sees, scores = (one.numpy() for one in folds.tables(len(variants)))
+    predicts = variants == 0
+    assert predicts.sum() == n_members
+    assert sees[predicts].all()
+    assert not scores[predicts].any()
+    # Each block but the first is scored by equally many, none of which saw it or a later one.
+    assert scores.sum(0).tolist() == [0] + [folds.scorers] * (folds.n_folds - 1)
+    for member, block in zip(*scores.nonzero(), strict=True):
+        assert sees[member].tolist() == [fold < block for fold in range(folds.n_folds)]
+
+
+def test_rows_without_weight_decide_no_block():
+    times, weights = np.arange(40.0), np.ones(40)
+    weights[10:] = 0
+    folds = Folds.in_order(times, 8, 0, weights)
+    assert set(folds.drawn[:10]) == set(range(folds.n_folds))
+    with pytest.raises(ValueError, match="in rows that have a weight"):
+        Folds.in_order(times, 8, 0, (times == 3).astype(float))

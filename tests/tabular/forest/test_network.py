@@ -124,7 +124,7 @@ def test_out_of_bag_outputs_are_of_members_that_did_not_see_the_row():
     network = _network().eval()
     X = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
     folds = np.arange(20) % 2
-    outputs = out_of_bag(network, Rows(X, np.zeros(20), folds=folds), Folds(2).sees(4))[0].t()
+    outputs = out_of_bag(network, Rows(X, np.zeros(20), folds=folds), Folds(2).tables(4)[1])[0].t()
     every = network.members(torch.from_numpy(X))
     for row in range(20):
         unseen = every[int(folds[row]) :: 2, :, row : row + 1]
@@ -182,8 +182,9 @@ def _slope(members, n_folds=4, shares=None):
     """The slope of a forest whose members say this: (K, C, B)."""
     shares = torch.ones(len(members)) if shares is None else shares
     forest = SimpleNamespace(shares=shares, members=lambda x: members)
-    sees, target = Folds(n_folds).sees(len(members)), ClassTarget(np.arange(members.shape[1]))
-    return joint_slope(forest, torch.zeros(1), sees, target)
+    scores = Folds(n_folds).tables(len(members))[1]
+    target = ClassTarget(np.arange(members.shape[1]))
+    return joint_slope(forest, torch.zeros(1), scores, target)
 
 
 @pytest.mark.parametrize("seed", range(20))

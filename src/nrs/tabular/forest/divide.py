@@ -199,8 +199,8 @@ class Gathered(nn.Module):
         return torch.cat(self.together.gather(self.part.members(x)))
 
     def forward(self, x: Tensor) -> Tensor:
-        equally = x.new_ones(self.n_members, 1)
-        return self.combine(self.members(x), equally) / self.part.temperature
+        shares = torch.cat(self.together.gather(self.part.shares)).unsqueeze(1)
+        return self.combine(self.members(x), shares) / self.part.temperature
 
 
 def answering(network: ForestNetwork, group: Processes) -> ForestNetwork | Gathered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from sklearn.utils import check_consistent_length
 from torch import Tensor
 
-from nrs.tabular.encode.columns import missing_cells
+from nrs.tabular.encode.columns import Column, missing_cells, read_cells, read_column
 from nrs.tabular.recipe import MAX_FOLDS
 from nrs.tabular.rows.sample import hashed
 from nrs.tabular.targets import labels_as_array
@@ -18,6 +18,9 @@ from nrs.tabular.targets import labels_as_array
 if TYPE_CHECKING:
     from nrs.tabular.types import ArrayLike
 
+# Share of the rows in the first block of time, which no member scores: models of fewer rows would
+# score far lower than one of all.
+FIRST_BLOCK = 1 / 3
 # Of fewer rows none can be spared.
 MIN_ROWS = 4
 
@@ -35,6 +38,12 @@ class Folds:
         The fold of each row in memory. Rows of files are hashed by their place or group instead.
     keys : ndarray (n_groups,) or None
         Ascending hashes of the groups in files, if they are few: then each fold has as many.
+    scorers : int
+        Above 0 where folds are blocks in order of time (:meth:`in_order`): members per block but
+        the first that only score it. They are trained on the blocks before it; all others, which
+        predict, on all blocks.
+    cuts : ndarray (n_folds - 1,) or None
+        The times at which the blocks begin, but the first.
 
     Examples
     --------
@@ -43,12 +52,19 @@ class Folds:
     [4, 4]
     >>> folds.sees(3).tolist()
     [[False, True], [True, False], [False, True]]
+    >>> folds = Folds.in_order(np.array([3.0, 1.0, 1.0, 2.0, 4.0, 4.0]), 2, seed=0)
+    >>> folds.drawn.tolist(), folds.members(2).tolist()
+    ([1, 0, 0, 1, 2, 2], [1, 2, 0, 0])
+    >>> folds.sees(4).int().tolist()
+    [[1, 0, 0], [1, 1, 0], [1, 1, 1], [1, 1, 1]]
     """
 
     n_folds: int
     seed: int = 0
     drawn: np.ndarray | None = None
     keys: np.ndarray | None = None
+    scorers: int = 0
+    cuts: np.ndarray | None = None
 
     @classmethod
     def draw(
@@ -61,8 +77,40 @@ class Folds:
         drawn = draw_folds(strata, n_folds, seed, groups)
         return cls(int(drawn.max()) + 1, seed, drawn)
 
+    @classmethod
+    def in_order(
+        cls, times: np.ndarray, n_members: int, seed: int, weights: np.ndarray | None = None
+    ) -> Folds:
+        """Cut rows into consecutive blocks of about equal size; rows of equal time stay together.
+
+        Rows of weight 0 do not count, so that each block has some that do.
+
+        Raises
+        ------
+        ValueError
+            If all times are equal.
+        """
+        counts = slice(None) if weights is None or not weights.any() else weights > 0
+        ordered = np.sort(times[counts])
+        n_folds = count_folds(len(ordered))
+        later = (1 - FIRST_BLOCK) * np.arange(n_folds - 1) / max(1, n_folds - 1)
+        starts = np.unique(ordered[((FIRST_BLOCK + later) * len(ordered)).astype(int)])
+        rest = ordered[ordered > ordered[0]]
+        if not len(rest):
+            raise ValueError(
+                "time must hold at least 2 different times, in rows that have a weight; got 1. "
+                "Leave time out."
+            )
+        if n_folds == 1:
+            return cls(1, seed, np.zeros(len(times), dtype=np.int64))
+        starts = starts[starts > ordered[0]]
+        # Nearly all rows may have the first time.
+        cuts = starts if len(starts) else rest[:1]
+        folds = cls(len(cuts) + 1, seed, None, None, max(1, n_members // (len(cuts) + 1)), cuts)
+        return replace(folds, drawn=folds.of(times))
+
     def of(self, places: np.ndarray) -> np.ndarray:
-        """The fold of each row, by its number in memory or by what is hashed of a file's row."""
+        """The fold of each row: by its number in memory, else by its place, group or time."""
         if self.drawn is not None:
             return self.drawn[places]
         if self.keys is not None:
@@ -70,21 +118,51 @@ class Folds:
             order = np.argsort(hashed(self.keys, self.seed + 2))
             fold[order] = np.arange(len(order)) % self.n_folds
             return fold[np.searchsorted(self.keys, places)]
+        if self.cuts is not None:
+            return np.searchsorted(self.cuts, places, side="right")
         return (hashed(places, self.seed + 2) % np.uint64(self.n_folds)).astype(np.int64)
 
-    def own(self, n_members: int) -> np.ndarray:
-        """The fold that each member scores, and is not trained on if there are several."""
-        return np.arange(n_members) % self.n_folds
+    def members(self, n_predicting: int) -> np.ndarray:
+        """The variant of each member, of which so many predict.
+
+        Members of a variant see the same folds. In order of time there are more members: first
+        those that score block 1, 2, …, then those that see all blocks, of variant 0. Else a
+        member's variant is the fold that it scores, and does not see if there are several.
+        """
+        return self._variants(n_predicting + self.scorers * (self.n_folds - 1))
+
+    def _variants(self, n_members: int) -> np.ndarray:
+        if not self.scorers:
+            return np.arange(n_members) % self.n_folds
+        scoring = np.repeat(np.arange(1, self.n_folds), self.scorers)
+        return np.concatenate([scoring, np.zeros(n_members - len(scoring), dtype=np.int64)])
 
     def sees(self, n_members: int) -> Tensor:
-        """Which folds each member is trained on, (members, folds): all but its own."""
-        if self.n_folds == 1:
-            return torch.ones(n_members, 1, dtype=torch.bool)
-        return torch.from_numpy(self.own(n_members)[:, None] != np.arange(self.n_folds))
+        """Which folds each of all members is trained on, (members, folds)."""
+        return self.tables(n_members)[0]
+
+    def tables(self, n_members: int) -> tuple[Tensor, Tensor]:
+        """:meth:`sees`, and which folds each member scores: both (members, folds)."""
+        variants = self._variants(n_members)
+        sees = seen_folds(self.n_folds, in_order=self.scorers > 0)[variants]
+        scores = ~sees & (variants[:, None] == np.arange(self.n_folds))
+        return torch.from_numpy(sees), torch.from_numpy(scores)
 
 
 # No row is spared: a single network, or rows that come batch by batch.
 NO_FOLDS = Folds(1)
+
+
+def seen_folds(n_folds: int, *, in_order: bool = False) -> np.ndarray:
+    """Which folds the members of each variant see, (variants, folds) bool; see `Folds.members`.
+
+    >>> seen_folds(3, in_order=True).astype(int).tolist()
+    [[1, 1, 1], [1, 0, 0], [1, 1, 0]]
+    """
+    fold = np.arange(n_folds)
+    if in_order:
+        return (fold < fold[:, None]) | (fold[:, None] == 0)
+    return (fold != fold[:, None]) | (n_folds == 1)
 
 
 def count_folds(n_rows: int) -> int:
@@ -124,6 +202,45 @@ def read_groups(groups: ArrayLike, n_rows: int) -> np.ndarray:
             f"groups must hold at least 2 different groups; got {len(different)}. Leave groups out."
         )
     return numbers
+
+
+def read_times(time: ArrayLike, n_rows: int) -> np.ndarray:
+    """The time of each row as a number, (n,) float64, of numbers, dates or ISO texts of dates.
+
+    Examples
+    --------
+    >>> read_times(["1970-01-02", "1970-01-01T00:00:01"], 2).tolist()
+    [86400000000.0, 1000000.0]
+    """
+    check_consistent_length(np.empty(n_rows), time)
+    shape = np.asarray(time).shape
+    if len(shape) != 1:
+        raise ValueError(f"time must have one entry per row, (n_rows,); its shape is {shape}")
+    is_list = isinstance(time, (list, tuple))
+    return times_of(read_cells(list(time)) if is_list else read_column(time), "time")
+
+
+def times_of(column: Column, name: str) -> np.ndarray:
+    """The cells of a column as numbers that grow with time; `name` is what messages call it."""
+    values, missing = column.values, column.missing()
+    if missing.any():
+        raise ValueError(
+            f"{name} must have a value in every row; row {int(np.argmax(missing))} has none. Fill "
+            "it in, or leave such rows out."
+        )
+    if column.kind == "category":
+        try:
+            values = np.array(column.levels, dtype="datetime64[us]")[values]
+        except ValueError:
+            raise ValueError(
+                f"{name} must hold numbers, dates or texts such as '2024-12-31' or "
+                f"'2024-12-31T23:59'; got {column.levels[0]!r}. Turn it into dates first, such as "
+                "with pandas.to_datetime."
+            ) from None
+    found = (values.astype(np.int64) if values.dtype.kind == "M" else values).astype(np.float64)
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} must be finite; row {np.argmin(np.isfinite(found))} is not")
+    return found
 
 
 def draw_folds(

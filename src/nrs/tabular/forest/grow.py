@@ -60,14 +60,19 @@ def grow_forest(task: Task) -> ForestNetwork:
         of_levels = any(reading == LEVELS for reading, _ in recipe.views)
         max_levels = recipe.levels if of_levels else 0
         bins, few = find_bins(sample[0], recipe.bins, max_levels, binned=variants < 0)
-        found = column_relevance(sample, columns, task.target, folds.n_folds, variants)
+        found = column_relevance(
+            sample, columns, task.target, folds.n_folds, variants, in_order=folds.scorers > 0
+        )
         gains = column_gains(found, len(sample[0]), recipe.least_gain)[:, number]
         chances = (found - MIN_DEVIATIONS * by_chance(len(sample[0]))).clip(0)
     parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
     variant = np.concatenate([variants, variants[bins.source.numpy()]])
-    members = []
-    for member, own in enumerate(folds.own(recipe.members)):
-        reading, times = recipe.views[member * len(recipe.views) // recipe.members]
+    members, owned, n_views = [], folds.members(recipe.members), len(recipe.views)
+    first = len(owned) - recipe.members
+    for member, own in enumerate(owned):
+        # Members that only score come first, the earliest block's before those that saw more.
+        place = member % n_views if member < first else (member - first) * n_views // recipe.members
+        reading, times = recipe.views[place]
         size = max(1, round(recipe.columns * times))
         is_read = np.isin(variant, (-1, own))
         seen = [part[is_read[part]] for part in parts[reading]]
@@ -75,8 +80,24 @@ def grow_forest(task: Task) -> ForestNetwork:
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
     blank = np.ones((folds.n_folds, 1), dtype=np.float32)
     by_fold = np.concatenate([gains, gains[:, bins.source.numpy()], blank], axis=1)
-    gain = torch.from_numpy(by_fold[folds.own(recipe.members)])
-    return _network(n_features, index, bins, task.target, recipe, task.run.seed, gain)
+    gain = torch.from_numpy(by_fold[owned])
+    network = _network(n_features, index, bins, task.target, recipe, task.run.seed, gain)
+    if folds.scorers:
+        network.shares.copy_(torch.from_numpy(owned == 0))
+        network.units = _units(rows.sample(MAX_ROWS), task.target, folds.sees(len(owned)))
+    return network
+
+
+def _units(sample: Sample, target: Target, sees: Tensor) -> Tensor | None:
+    """Scale and level of the targets that each member sees, (2, K, outputs, 1), if they have any.
+
+    Targets are standardised by rows that all members see, which may be far from later ones.
+    """
+    _, y, weights, folds = sample
+    found = [target.units(y[seen[folds]], weights[seen[folds]]) for seen in sees.numpy()]
+    if found[0] is None:
+        return None
+    return torch.tensor(np.array(found), dtype=torch.float32).transpose(0, 1).unsqueeze(-1)
 
 
 def _readings(
@@ -269,11 +290,14 @@ def column_relevance(
     target: Target,
     n_folds: int,
     variants: np.ndarray | None = None,
+    *,
+    in_order: bool = False,
 ) -> np.ndarray:
     """What each column explains of the target alone, without each fold: (n_folds, columns).
 
     That of its best feature (:func:`relevance`); `columns` (d,) says which column each feature was
-    made of, and `variants` (d,) the fold whose members alone read it (-1: all).
+    made of, and `variants` (d,) the fold whose members alone read it (-1: all). With `in_order`,
+    that of all rows first, then that of the folds before each.
 
     Examples
     --------
@@ -300,13 +324,19 @@ def column_relevance(
             continue
         readers = slice(None) if variant < 0 else variant
         for cells in _cells(features[:, own]):
-            explained = relevance(cells, truth, weights, folds, n_folds)
+            explained = relevance(cells, truth, weights, folds, n_folds, in_order=in_order)
             found[readers, place] = np.maximum(found[readers, place], explained[readers])
     return found
 
 
 def relevance(
-    cells: np.ndarray, truth: np.ndarray, weights: np.ndarray, folds: np.ndarray, n_folds: int
+    cells: np.ndarray,
+    truth: np.ndarray,
+    weights: np.ndarray,
+    folds: np.ndarray,
+    n_folds: int,
+    *,
+    in_order: bool = False,
 ) -> np.ndarray:
     """Share of the target's variance that cells of a column explain, without each fold: (n_folds,).
 
@@ -326,8 +356,10 @@ def relevance(
     size = n_folds * n_cells
 
     def totals(values: np.ndarray) -> np.ndarray:
-        """Sums by cell without each fold, (n_folds, n_cells)."""
+        """Sums by cell without each fold, or before it, (n_folds, n_cells)."""
         by_fold = np.bincount(place, values, size).reshape(n_folds, n_cells)
+        if in_order:
+            return np.concatenate([by_fold.sum(0, keepdims=True), by_fold.cumsum(0)[:-1]])
         return by_fold.sum(0) - by_fold if n_folds > 1 else by_fold
 
     count = totals(weights)

@@ -60,6 +60,7 @@ class ForestNetwork(nn.Module):
     gain: Tensor
     shares: Tensor
     temperature: Tensor
+    units: Tensor | None
     training_forward = "members"
     # The processes that share the rows of a batch, while they train.
     group: Processes = ALONE
@@ -119,6 +120,17 @@ class ForestNetwork(nn.Module):
         self.out_weight = uniform(members, out_features, width, fan_in=width)
         self.out_bias = nn.Parameter(torch.zeros(members, out_features, 1, dtype=torch.float32))
         self.drop = PooledDropout(dropout)
+        # Scale and level of each member's outputs, (2, K, out_features, 1), until `settle`.
+        self.register_buffer("units", None, persistent=False)
+
+    def settle(self) -> None:
+        """Make the scale and level of the outputs part of the weights."""
+        if self.units is not None:
+            scale, level = self.units
+            with torch.no_grad():
+                self.out_weight.mul_(scale)
+                self.out_bias.mul_(scale).add_(level)
+            self.units = None
 
     def members(self, x: Tensor) -> Tensor:
         """Outputs of every member: (K, out_features, B)."""
@@ -132,7 +144,11 @@ class ForestNetwork(nn.Module):
         for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
             h = torch.bmm(weight, self._by_member(h))[..., :batch]
             h = self._activate(h.flatten(0, 1).contiguous(), norm)  # type: ignore[arg-type]
-        return torch.baddbmm(self.out_bias, self.out_weight, self._by_member(h))[..., :batch]
+        outputs = torch.baddbmm(self.out_bias, self.out_weight, self._by_member(h))[..., :batch]
+        if self.units is None:
+            return outputs
+        scale, level = self.units
+        return torch.addcmul(level, outputs, scale)
 
     def scaled_weight(self) -> Tensor:
         """The subspaces' weights times the scales of their inputs, (K, G, 1, F)."""
@@ -204,6 +220,7 @@ class ForestNetwork(nn.Module):
                 by_member = value.unflatten(0, (self.n_members, -1))[members]
                 state[name] = by_member.flatten(0, 1)
         kept.load_state_dict(state)
+        kept.units = None if self.units is None else self.units[:, members]
         return kept.train(self.training)
 
     def fold(self) -> FoldedForest:
@@ -261,8 +278,12 @@ class FoldedForest(nn.Module):
                 shift = F.pad(shift.view(members, units, 1), (0, 0, 0, missing))
                 self.register_buffer(f"shift{number}", shift)
                 spare = missing
-            self.register_buffer("out_weight", F.pad(forest.out_weight, (0, spare)).clone())
-            self.register_buffer("out_bias", forest.out_bias.clone())
+            out_weight, out_bias = forest.out_weight, forest.out_bias
+            if forest.units is not None:
+                scale, level = forest.units
+                out_weight, out_bias = out_weight * scale, out_bias * scale + level
+            self.register_buffer("out_weight", F.pad(out_weight, (0, spare)).clone())
+            self.register_buffer("out_bias", out_bias.clone())
 
     def members(self, x: Tensor) -> Tensor:
         """Outputs of every member: (K, out_features, B)."""
@@ -310,7 +331,7 @@ def members_spread(outputs: Tensor, shares: Tensor) -> Tensor:
     return ((outputs - mean).square() * weights).sum(0).sqrt()
 
 
-def joint_slope(forest: FoldedForest, x: Tensor, sees: Tensor, target: Target) -> float:
+def joint_slope(forest: FoldedForest, x: Tensor, scores: Tensor, target: Target) -> float:
     """How much sharper all members may answer than those that score a row out of bag, at least 1.
 
     The temperature is learned from rows of which a few members have not seen each, and members
@@ -318,6 +339,10 @@ def joint_slope(forest: FoldedForest, x: Tensor, sees: Tensor, target: Target) -
     known without labels: the slope with which all others predict a member, divided by the slope
     with which those of one fold do. Members that have nothing in common make this the ratio of
     their numbers; more is chance.
+
+    Parameters
+    ----------
+    scores : (members, folds), which members score a fold together.
     """
     used = forest.shares > 0
     each, shares = forest.members(x)[used], forest.shares[used].unsqueeze(1)
@@ -337,7 +362,7 @@ def joint_slope(forest: FoldedForest, x: Tensor, sees: Tensor, target: Target) -
                 square = square + (~members).sum() * answer.square().sum()
         return along / square
 
-    of_fold = ~sees.to(x.device)[used].t()
+    of_fold = scores.to(x.device)[used].t()
     gained, before = float(slope(~single)), float(slope(of_fold))
     # NaN is not above 0 either.
     if not (gained > 0 and before > 0):
@@ -354,6 +379,9 @@ def forest_loss(network: ForestNetwork, batch: Any, target: Target, sees: Tensor
     """
     x, y, weights, folds = batch
     losses = target.losses(network.members(x), y)
+    if network.units is not None:
+        # In the unit of each member, so that gradients are as large whatever it is.
+        losses = losses / network.units[0].square().mean((1, 2)).unsqueeze(1)
     own = sees[network.first_member : network.first_member + network.n_members].to(x.device)
     seen = torch.ones_like(losses) if own.shape[1] == 1 else own[:, folds].to(losses.dtype)
     if weights is not None:
@@ -367,19 +395,20 @@ def forest_loss(network: ForestNetwork, batch: Any, target: Target, sees: Tensor
 
 
 def out_of_bag(
-    network: Any, rows: Rows, sees: Tensor, n_views: int = 1, group: Processes = ALONE
+    network: Any, rows: Rows, scores: Tensor, n_views: int = 1, group: Processes = ALONE
 ) -> Tensor:
-    """Outputs of the members that did not see each row, joint within views: (V, C, n_rows).
+    """Outputs of the members that score each row, joint within views: (V, C, n_rows).
 
-    Processes that share the rows score some of them each.
+    `scores` (members, folds) says which these are, see :meth:`Folds.tables`. Processes that share
+    the rows score some of them each.
     """
     assert rows.folds is not None
-    unseen_folds, shared = (~sees).to(rows.device), group.divides_rows
+    scores, shared = scores.to(rows.device), group.divides_rows
     found = []
     with torch.no_grad():
         for x, folds in rows.scored(group.rank if shared else 0, group.size if shared else 1):
-            unseen = unseen_folds[:, folds].to(x.dtype)
-            views = zip(network.members(x).chunk(n_views), unseen.chunk(n_views), strict=True)
+            scoring = scores[:, folds].to(x.dtype)
+            views = zip(network.members(x).chunk(n_views), scoring.chunk(n_views), strict=True)
             for outputs, weights in views:
                 found.append(network.combine(outputs, weights).t())
     joint = [torch.stack(found[at : at + n_views]) for at in range(0, len(found), n_views)]

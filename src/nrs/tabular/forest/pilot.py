@@ -42,7 +42,9 @@ def choose_views(task: Task) -> Recipe:
     All views then: members that read codes as numbers too learn several times as slowly.
     """
     recipe, run = task.recipe, task.run
-    if not may_be_levels(task.rows, recipe, task.folds.n_folds, run.time_limit):
+    # In order of time a choice for all members would be one by later targets.
+    n_folds = 1 if task.folds.scorers else task.folds.n_folds
+    if not may_be_levels(task.rows, recipe, n_folds, run.time_limit):
         return recipe
     # Processes whose numbers round differently must not grow different forests.
     if not run.group.of_writer(run.group.is_writer and levels_are_better(task)):
@@ -83,7 +85,7 @@ def levels_are_better(task: Task) -> bool:
         epochs=math.ceil(STEPS / len(batches)), lr=LR, optimizer=recipe.optimizer,
         weight_decay=recipe.weight_decay, schedule=recipe.schedule, warmup=recipe.warmup,
     )  # fmt: skip
-    sees = folds.sees(small.members)
+    sees, scores = folds.tables(small.members)
 
     def step(network: Any, batch: Any) -> torch.Tensor:
         return forest_loss(network, batch, target, sees)
@@ -98,7 +100,7 @@ def levels_are_better(task: Task) -> bool:
         # The forest itself learns more carefully, and says what is wrong if it cannot.
         return False
     truth, weights, _ = rows.truth()
-    losses = target.losses(out_of_bag(network, rows, sees, len(READINGS)).cpu(), truth)
+    losses = target.losses(out_of_bag(network, rows, scores, len(READINGS)).cpu(), truth)
     if weights is not None:
         losses = losses * weights
     *of_numbers, of_levels = losses.double()

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
-from nrs.tabular.forest.folds import NO_FOLDS, Folds, read_groups
+from nrs.tabular.forest.folds import NO_FOLDS, Folds, read_groups, read_times
 from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget, Target
 from nrs.tabular.threshold import Threshold
 from nrs.training.processes import ALONE, Processes
@@ -227,7 +227,7 @@ class ShuffledBatches:
 
 
 class MemorySource:
-    """A table, its labels, weights and groups in memory: what one fit learns from.
+    """A table, its labels, weights, groups or times in memory: what one fit learns from.
 
     Parameters
     ----------
@@ -238,6 +238,8 @@ class MemorySource:
         Whether labels are classes, which folds are balanced by.
     score_weights : ndarray (n_rows,) of float32, optional
         How much each row counts in out-of-bag scores.
+    time : any array (n_rows,), optional
+        By which folds are cut in order.
     """
 
     def __init__(
@@ -249,17 +251,20 @@ class MemorySource:
         *,
         classes: bool = False,
         score_weights: np.ndarray | None = None,
+        time: ArrayLike | None = None,
     ) -> None:
         self.score_weights = score_weights
         self.table, self.labels, self.weights = table, labels, weights
         self.classes = classes
         self.n_rows, self.n_columns, self.names = table.n_rows, table.n_columns, table.names
-        self.groups = groups
+        self.groups, self.time = groups, time
         # All that will ever come, where they are more than these labels.
         self.known_classes: np.ndarray | None = None
         # Set by split: None for all rows, and for no held-out ones.
         self.training: np.ndarray | None = None
         self.held_out: np.ndarray | None = None
+        # The rows that all members see, where folds are in order of time.
+        self.first: np.ndarray | None = None
 
     def split(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds:
         """Draw the folds of a forest, or hold out rows for a single network that must `spare` some.
@@ -269,6 +274,8 @@ class MemorySource:
         ValueError
             If there are too few rows or groups, or groups for a single network.
         """
+        if self.time is not None:
+            return self._split_in_order(recipe, seed, spare=spare)
         if not recipe.members:
             if self.groups is not None:
                 raise ValueError(
@@ -281,19 +288,46 @@ class MemorySource:
         groups = None if self.groups is None else read_groups(self.groups, self.n_rows)
         return Folds.draw(self.strata(), recipe.members, seed, groups)
 
+    def _split_in_order(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds:
+        if self.groups is not None:
+            raise ValueError(
+                "groups and time cannot both decide which rows a member sees. Leave one of them "
+                "out."
+            )
+        times = read_times(self.time, self.n_rows)
+        if recipe.members:
+            folds = Folds.in_order(times, recipe.members, seed, self.weights)
+            self.first = np.flatnonzero(folds.drawn == 0)
+            return folds
+        if not spare or recipe.validation_fraction == 0:
+            raise ValueError(
+                "time needs a forest, or a single network that holds out rows of its own: the "
+                "latest. Use preset='default', set validation_fraction, or leave time out."
+            )
+        self._hold_out(recipe.validation_fraction, seed, times)
+        return NO_FOLDS
+
     def strata(self) -> np.ndarray:
         """What folds are balanced by: numbers of the classes, whatever their dtype."""
         if self.labels.ndim == 2 or not self.classes:
             return self.labels
         return np.unique(self.labels, return_inverse=True)[1]
 
-    def _hold_out(self, fraction: float, seed: int) -> None:
+    def _hold_out(self, fraction: float, seed: int, times: np.ndarray | None = None) -> None:
         size = min(round(self.n_rows * fraction), MAX_HELD_OUT)
         if size < 2 or self.n_rows - size < 2:
             raise ValueError(
                 f"validation_fraction={fraction} of {self.n_rows} rows leaves too few to train or "
                 "to measure on. Set validation_fraction=0, or pass an eval_set."
             )
+        if times is not None:
+            # The latest rows; those of equal time stay together.
+            start = np.sort(times)[-size]
+            latest = times >= start if (times < start).any() else times > start
+            if not latest.any():
+                raise ValueError("time must hold at least 2 different times; got 1")
+            self.training, self.held_out = np.flatnonzero(~latest), np.flatnonzero(latest)
+            return
         splitter: Any = ShuffleSplit(1, test_size=size, random_state=seed)
         strata = self.strata()
         if strata.ndim == 1 and strata.dtype.kind != "f":
@@ -313,7 +347,8 @@ class MemorySource:
             return encoder
         y = target.encode(self.labels)
         equal = np.ones(self.n_rows) if self.weights is None else self.weights
-        sums = LevelSums(encoder, target, folds.n_folds, target.frequency(y, equal))
+        shown = slice(None) if self.first is None else self.first
+        sums = LevelSums(encoder, target, folds, target.frequency(y[shown], equal[shown]))
         sums.add(self.table, y, self.weights, folds.drawn)
         return encoder.with_means(sums.means())
 
@@ -328,11 +363,13 @@ class MemorySource:
 
     def regression(self) -> RegressionTarget:
         """The scale of the target in training rows that have a weight."""
-        rows = slice(None) if self.training is None else self.training
+        shown = self.training if self.first is None else self.first
+        rows = slice(None) if shown is None else shown
         labels = self.labels[rows]
         if self.weights is not None and self.weights[rows].any():
             labels = labels[self.weights[rows] > 0]
-        return RegressionTarget.of(labels)
+        target = RegressionTarget.of(labels)
+        return target if self.first is None else target.varying()
 
     def rows(
         self, encoder: TableEncoder, target: Target, folds: Folds, device: torch.device

@@ -7,6 +7,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,7 +20,7 @@ from nrs.tabular.encode.encoder import TableEncoder, TableStatistics
 from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.encode.number import Moments, NumberStatistics
 from nrs.tabular.encode.table import categorical_columns, read_table
-from nrs.tabular.forest.folds import Folds, count_folds
+from nrs.tabular.forest.folds import Folds, count_folds, read_times, times_of
 from nrs.tabular.rows.memory import Rows, checksum
 from nrs.tabular.rows.sample import RowSample, hashed_texts, split_places
 from nrs.tabular.rows.stream import Block, StreamedBatches, labelled_rows
@@ -190,20 +191,20 @@ class RowEncoder:
         """Targets, folds, and weights if any: all but the features."""
         source = self.source
         y = self.target.encode_column(read_table(batch.select([source.target])))
-        keys = source.groups_of(batch, places)
+        keys = source.keys_of(batch, places)
         weights = None if self.class_weights is None else self.class_weights[y]
         if source.weight is not None:
             own = source.weights_of(batch, places) * self.scale
             weights = own if weights is None else weights * own
-        return y, self.folds.of(places if keys is None else keys), weights
+        return y, self.folds.of(keys), weights
 
 
 class TableSource:
-    """A table in files, its weights and groups, and what one pass over it has counted.
+    """A table in files, its weights, groups or times, and what one pass over it has counted.
 
     Parameters
     ----------
-    weight, groups : str, ndarray (n_rows of all files,), optional
+    weight, groups, time : str, ndarray (n_rows of all files,), optional
         A column that is no feature, or one entry per row in the order of the files.
     class_weight : as of :class:`nrs.NRSClassifier`.
     """
@@ -215,11 +216,12 @@ class TableSource:
         weight: str | np.ndarray | None = None,
         groups: str | np.ndarray | None = None,
         class_weight: ClassWeights = None,
+        time: str | np.ndarray | None = None,
     ) -> None:
-        self.table, self.weight, self.groups = table, weight, groups
+        self.table, self.weight, self.groups, self.time = table, weight, groups, time
         self.class_weight = class_weight
         self.target = _target_of(table)
-        apart = [one for one in (weight, groups) if isinstance(one, str)]
+        apart = [one for one in (weight, groups, time) if isinstance(one, str)]
         missing = [name for name in apart if name not in table.columns]
         if missing:
             raise missing_columns(table.parts[0].path, missing, table.columns)
@@ -242,6 +244,8 @@ class TableSource:
         self.unlabelled = 0
         # Hashes of the groups, ascending; None without groups.
         self.keys: np.ndarray | None = None
+        # Which rows of the sample all members see, where folds are in order of time.
+        self.first: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -252,13 +256,14 @@ class TableSource:
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         class_weight: ClassWeights = None,
+        time: ArrayLike | None = None,
     ) -> TableSource:
         """Count a table by all processes present, each reading its share.
 
         Raises
         ------
         ValueError
-            If `y` is passed too, or weights or groups do not fit the table.
+            If `y` is passed too, or weights, groups or times do not fit the table.
         nrs.datasets.table_file_errors.TableFileError
             If a file cannot be read, or a value cannot be used; with the name of the file.
         """
@@ -272,7 +277,9 @@ class TableSource:
             return X
         weight = _per_row("sample_weight", sample_weight, X.n_rows)
         keys = _per_row("groups", groups, X.n_rows)
-        source = cls(X, categorical_features, weight, keys, class_weight)
+        if time is not None and not isinstance(time, str):
+            time = read_times(time, X.n_rows)
+        source = cls(X, categorical_features, weight, keys, class_weight, time)
         group = present()
         source.survey(group.rank, group.size)
         if group.size > 1:
@@ -310,8 +317,8 @@ class TableSource:
                 self.statistics.add(read_table(batch.select(self.names)))
                 labels = read_table(batch.select([self.target])).column(0, self.labels.kind)
                 self.labels.add(labels, self.weights_of(batch, places))
-                found = self.groups_of(batch, places)
-                if found is not None and len(keys) <= MAX_LABELS:
+                found = self.keys_of(batch, places)
+                if self.groups is not None and len(keys) <= MAX_LABELS:
                     keys |= set(np.unique(found).tolist())
             self.sample.add(batch, places)
         self.keys = None if self.groups is None else np.array(sorted(keys), dtype=np.int64)
@@ -368,10 +375,19 @@ class TableSource:
             return None
         return (self.weights_of(batch, places) * (weights > 0)).astype(np.float32)
 
-    def groups_of(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> np.ndarray | None:
-        """A number for the group of each row of a record batch, the same wherever it is read."""
+    def keys_of(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> np.ndarray:
+        """What decides the fold of each row of a record batch: its group, its time or its place.
+
+        Groups are numbers that are the same wherever they are read.
+        """
+        if isinstance(self.time, str):
+            kind = cast(Kind, self.table.kinds[self.time])
+            column = read_table(batch.select([self.time])).column(0, kind)
+            return times_of(column, f"the column of time {self.time!r}")
+        if self.time is not None:
+            return self.time[self.numbers(places)]
         if self.groups is None:
-            return None
+            return places
         if not isinstance(self.groups, str):
             return self.groups[self.numbers(places)]
         column = read_table(batch.select([self.groups])).column(0, "category")
@@ -385,13 +401,25 @@ class TableSource:
         return self._before[parts] + rows
 
     def split(self, recipe: Recipe, seed: int, *, spare: bool) -> Folds:
-        """The folds of a forest: hashed of each row's place or group."""
+        """The folds of a forest: hashed of each row's place or group, or in order of time."""
         if not recipe.members:
             raise ValueError(
                 "a Table needs a forest, and these settings are a single network. Use "
                 "preset='default', 'fast' or 'best', or read the rows into memory."
             )
         n_folds = min(count_folds(self.n_rows), recipe.members)
+        if self.time is not None:
+            if self.groups is not None:
+                raise ValueError(
+                    "groups and time cannot both decide which rows a member sees. Leave one of "
+                    "them out."
+                )
+            kept, places = self.kept()
+            times, weights = self.keys_of(kept, places), self.weights_of(kept, places)
+            folds = Folds.in_order(times, recipe.members, seed, weights)
+            folds = replace(folds, drawn=None)
+            self.first = folds.of(times) == 0
+            return folds
         if self.keys is None:
             return Folds(n_folds, seed)
         if len(self.keys) < 2:
@@ -415,7 +443,11 @@ class TableSource:
         if isinstance(target, ClassTarget):
             frequency = np.array([self.labels.weights[label] for label in target.classes.tolist()])
             frequency *= 1.0 if read.class_weights is None else read.class_weights
-        sums, group = LevelSums(encoder, target, folds.n_folds, frequency), present()
+        if self.first is not None:
+            y, _, weights = read.known(*self.kept())
+            each = np.ones(len(y)) if weights is None else weights
+            frequency = target.frequency(y[self.first], each[self.first])
+        sums, group = LevelSums(encoder, target, folds, frequency), present()
         for chunk in self.table.chunks(self.table.groups[group.rank :: group.size]):
             batch, places = labelled_rows(chunk, self.target)
             if not len(places):
@@ -445,6 +477,11 @@ class TableSource:
                 f"a regressor needs a target of numbers; {self.target!r} holds "
                 f"{PLURAL['category']}. Use NRSClassifier."
             )
+        if self.first is not None:
+            kept, places = self.kept()
+            shown = self.first & (self.weights_of(kept, places) > 0)
+            numbers = read_table(kept.select([self.target])).column(0, "number").values
+            return RegressionTarget.of(numbers[shown].astype(np.float64)).varying()
         moments: Moments = self.labels.numbers.moments
         return RegressionTarget(moments.mean, moments.std, single=True)
 
