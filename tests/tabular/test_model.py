@@ -40,9 +40,9 @@ def test_a_time_limit_is_kept(noisy):
 
 
 def test_a_slow_forest_keeps_time_for_what_follows_training(noisy, monkeypatch):
-    # As if a row took a millisecond: 300 rows are scored, 512 of them forth and thrice back.
+    # As if a row took a millisecond: 300 rows are scored twice, 512 of them forth and thrice back.
     X, y = noisy
-    slow = Pace(0.001, 10.0)
+    slow = Pace(0.001, 10.0, calibration=0.002)
     monkeypatch.setattr(Pace, "measure", lambda *_: slow)
     seen = []
     monkeypatch.setattr(
@@ -50,7 +50,9 @@ def test_a_slow_forest_keeps_time_for_what_follows_training(noisy, monkeypatch):
         lambda seconds, **more: seen.append((seconds, more["evaluation"])) or TimeLimit(seconds),
     )
     NRSClassifier(time_limit=10.0, epochs=2, random_state=0).fit(X, y)
-    assert seen == [(pytest.approx(10 - 0.001 * (300 + 512 * 7)), pytest.approx(0.3))]
+    assert seen == [
+        (pytest.approx(10 - 0.001 * (300 + 300 + 512 * 7) - 0.002 * 300), pytest.approx(0.3))
+    ]
 
 
 def test_few_rows_are_scored_where_time_is_short():

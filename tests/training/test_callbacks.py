@@ -189,6 +189,66 @@ def test_time_limit_leaves_a_short_run_alone_and_trains_at_least_once():
         run([TimeLimit(0)])
 
 
+class Clock:
+    """A clock that shows seconds of its own."""
+
+    def __init__(self, now=100.0):
+        self.now = now
+
+    def monotonic(self):
+        return self.now
+
+
+class Rates(Callback):
+    """Keeps the learning rate of every step, each of which takes a second of a clock."""
+
+    def __init__(self, clock):
+        self.clock, self.seen = clock, []
+
+    def on_step_end(self, state):
+        self.clock.now += 1
+        self.seen.append(state.lr)
+
+
+def rates(monkeypatch, limit, epochs=50, begun=None, **settings):
+    clock = Clock()
+    monkeypatch.setattr("nrs.training.callbacks.time", clock)
+    watch = Rates(clock)
+    limits = [] if limit is None else [TimeLimit(limit, begun=begun)]
+    run([watch, *limits], epochs=epochs, lr=1.0, **settings)
+    return watch.seen
+
+
+COSINE = {"schedule": "cosine", "warmup": 0.1}
+
+
+@pytest.mark.parametrize("limit", [10, 20, 30, 60])
+def test_the_learning_rate_reaches_its_end_in_time(monkeypatch, limit):
+    whole, seen = rates(monkeypatch, None, **COSINE), rates(monkeypatch, limit, **COSINE)
+    assert len(whole) == 100
+    assert limit <= len(seen) <= limit + 1
+    # Warm after a tenth of the time, as by all steps after a tenth of them.
+    assert max(seen[: limit // 10 + 2]) > 0.9
+    assert seen[-1] < 0.02
+    # In between, and not before, it falls as it would.
+    middle = slice(limit // 10 + 2, int(0.7 * limit))
+    assert all(one >= other for one, other in zip(seen[middle], whole[middle], strict=True))
+    assert min(seen[middle], default=1.0) > 0.7
+    falls = seen[int(0.7 * limit) :]
+    assert falls == sorted(falls, reverse=True)
+
+
+def test_time_for_all_steps_changes_nothing(monkeypatch):
+    for settings in (COSINE, {}, {"schedule": "step", "step_every": 9}):
+        whole = rates(monkeypatch, None, **settings)
+        assert rates(monkeypatch, 101, **settings) == whole
+        assert rates(monkeypatch, 1000, begun=0.0, **settings) == whole
+
+
+def test_what_came_before_training_is_no_part_of_its_schedule(monkeypatch):
+    assert rates(monkeypatch, 120, begun=0.0, **COSINE) == rates(monkeypatch, 20, **COSINE)
+
+
 def test_used_callbacks_can_be_copied_and_pickled(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stderr", Terminal())
     callbacks = [Progress(2), TensorBoard(tmp_path), TimeLimit(9)]

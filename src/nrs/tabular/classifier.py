@@ -171,7 +171,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         "log_loss", "roc_auc", "average_precision", or a function ``metric(y_true, y_predicted)``,
         higher being better. "balanced_accuracy" is not for several labels per row.
     time_limit : float, optional
-        Seconds that a fit may take; it ends with the best weights found by then.
+        Seconds that a fit may take. If these are too few for all steps, the learning rate falls to
+        its end in time; the fit ends with the best weights found by then.
     class_weight : dict, "balanced" or None
         How much a row counts by its label; "balanced" lets all classes count the same.
     threshold : float, {"balanced", "f1"} or callable, optional

@@ -68,7 +68,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds that a forest takes to score a row, and those that a fit may take.
+    """Seconds that a forest takes to score a row and to calibrate by it, and those of the fit.
 
     Examples
     --------
@@ -78,19 +78,26 @@ class Pace:
 
     per_row: float
     limit: float
+    calibration: float = 0.0
 
     @classmethod
-    def measure(cls, network: ForestNetwork, rows: Rows, scores: Tensor, limit: float) -> Pace:
+    def measure(
+        cls, network: ForestNetwork, rows: Rows, scores: Tensor, limit: float, target: Target
+    ) -> Pace:
         """Score a few rows and see how long it takes."""
         few = rows.some(MIN_SCORED)
         training = network.training
         network.eval()
         for _ in range(2):  # The first time warms up.
             begin = time.monotonic()
-            out_of_bag(network, few, scores)
+            outputs = out_of_bag(network, few, scores)[0].t().cpu()
             seconds = time.monotonic() - begin
         network.train(training)
-        return cls(max(seconds, 1e-6) / len(few), limit)
+        truth, weights, _ = few.truth()
+        begin = time.monotonic()
+        target.calibrate(outputs, truth, weights)
+        calibration = time.monotonic() - begin
+        return cls(max(seconds, 1e-6) / len(few), limit, calibration / len(few))
 
     def affordable(self, share: float, most: int) -> int:
         """Rows that can be scored in a share of the limit, at most so many."""
@@ -271,8 +278,9 @@ class SingleModel:
         if self.pace is None:
             return 0.0, 0.0
         responses = self.importance_rows() * passes(self.target.n_outputs)
-        scored = min(len(rows), self.scored_rows())
-        return self.pace.per_row * scored, self.pace.per_row * (len(rows) + responses)
+        scored, pace = min(len(rows), self.scored_rows()), self.pace
+        after = len(rows) + responses + min(len(rows), SPREAD_ROWS)
+        return pace.per_row * scored, pace.per_row * after + pace.calibration * len(rows)
 
     def finish(self, task: Task) -> OutOfBag | None:
         """Calibrate by out-of-bag rows, where there are any."""
@@ -405,7 +413,8 @@ class ForestModel(SingleModel):
         group = run.group
         if group.size == 1:
             if run.time_limit is not None and self.n_folds > 1:
-                self.pace = Pace.measure(self.network, rows, self.scoring, run.time_limit)
+                known, limit = self.scorable(rows), run.time_limit
+                self.pace = Pace.measure(self.network, known, self.scoring, limit, self.target)
             yield self.network, ALONE
             return
         what = division(self.recipe, run.divide, group.size)

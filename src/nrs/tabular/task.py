@@ -70,6 +70,8 @@ class Task:
             "run": {
                 "seed": run.seed,
                 "divide": run.divide,
+                # The first process looks at the clock; all must grow the same forest.
+                "time_limit": run.time_limit,
                 "n_jobs": run.n_jobs,
                 "precision": run.precision,
                 "checkpoint": None if run.checkpoint is None else os.fspath(run.checkpoint),

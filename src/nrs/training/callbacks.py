@@ -134,7 +134,9 @@ class TimeLimit(Callback):
     """Stop in time for a limit, in the middle of an epoch if need be.
 
     Time is kept for the evaluation that ends an epoch, as long as the longest so far. The epochs
-    before a resumed checkpoint count. At least one step is taken.
+    before a resumed checkpoint count. At least one step is taken. Where not all
+    steps fit in, the learning rate warms up by time, and falls to its end in the last part of it;
+    several processes learn of that after every epoch.
 
     Parameters
     ----------
@@ -152,6 +154,8 @@ class TimeLimit(Callback):
         self.seconds = seconds
         self.begun = begun
         self._begin = 0.0
+        # Seconds before training.
+        self._before = 0.0
         self._last_step = 0.0
         self._evaluation = evaluation
 
@@ -160,11 +164,14 @@ class TimeLimit(Callback):
             raise ValueError(f"seconds must be more than 0; got {self.seconds}")
         before = sum(state.history["seconds"]) if len(state.history) else 0.0
         self._last_step = time.monotonic()
-        self._begin = (self._last_step if self.begun is None else self.begun) - before
+        begun = self._last_step if self.begun is None else self.begun
+        self._begin, self._before = begun - before, self._last_step - begun
 
     def on_step_end(self, state: TrainState) -> None:
         self._last_step = time.monotonic()
-        if self._last_step - self._begin + self._evaluation > self.seconds:
+        passed, limit = self._last_step - self._begin, self.seconds - self._evaluation
+        state.time_passed = (passed - self._before) / max(limit - self._before, 1e-9)
+        if passed > limit:
             state.stop = True
 
     def on_epoch_end(self, state: TrainState) -> None:

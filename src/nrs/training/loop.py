@@ -32,6 +32,8 @@ R = TypeVar("R")
 _CHECK_EVERY = 64
 # So many steps apart, processes ask each other whether one of them wants to stop.
 _AGREE_EVERY = 16
+# Share of a limited time from which on the learning rate falls to its end.
+_FALL_FROM = 0.7
 _OWN_COLUMNS = ("epoch", "train_loss", "lr", "seconds")
 
 
@@ -148,6 +150,7 @@ def train(
         if state.epoch == 0:
             _seed_noise(state, generator)
         begun: list[Callback] = []
+        pace = _Pace(group)
         try:
             for callback in callbacks if not complete else ():
                 begun.append(callback)
@@ -164,7 +167,9 @@ def train(
                     callback.on_epoch_begin(state)
 
                 with lowered_forward(module, dtype, device):
-                    train_loss = _train_epoch(state, loss_of, batches, parameters, each_step, group)
+                    train_loss = _train_epoch(
+                        state, loss_of, batches, parameters, each_step, group, pace
+                    )
                 _check_weights(state, parameters)
 
                 if group.size > 1:
@@ -183,6 +188,7 @@ def train(
                     callback.on_epoch_end(state)
                 if group.size > 1:
                     state.stop = group.any(state.stop)
+                    pace.agree(state, group)
 
                 complete = state.stop or state.epoch + 1 >= settings.epochs
                 state.history.stopped_early = state.epoch + 1 < settings.epochs and complete
@@ -202,6 +208,39 @@ def train(
     return state.history
 
 
+class _Pace:
+    """How far the time of a run has passed, the same in all processes that train together.
+
+    One process looks at the clock after every step; several agree after every epoch, and take the
+    next to pass as fast as the last.
+    """
+
+    def __init__(self, group: Processes) -> None:
+        self.alone = group.size == 1
+        self.known, self.per_step, self.at = 0.0, 0.0, 0
+
+    def position(self, state: TrainState, step: int, steps: int) -> float:
+        """Where in a schedule of so many steps a run stands.
+
+        A run that will not take all of them in time warms up by time, then follows its steps, and
+        falls to the end of the schedule in the last part of its time.
+        """
+        passed = state.time_passed
+        if not self.alone:
+            passed = self.known + self.per_step * (state.step - self.at)
+        if step >= passed * steps:
+            return step
+        reached = max(step, min(passed, state.settings.warmup) * steps)
+        left = max(0.0, 1 - passed) / (1 - _FALL_FROM)
+        return reached if left >= 1 else steps - (steps - reached) * left
+
+    def agree(self, state: TrainState, group: Processes) -> None:
+        """Take the writer's clock at the end of an epoch."""
+        now = group.of_writer(state.time_passed)
+        self.per_step = (now - self.known) / max(1, state.step - self.at)
+        self.known, self.at = now, state.step
+
+
 def _train_epoch(
     state: TrainState,
     loss_of: Callable[[Any], Tensor],
@@ -209,6 +248,7 @@ def _train_epoch(
     parameters: list[nn.Parameter],
     each_step: list[Callback],
     group: Processes,
+    pace: _Pace,
 ) -> float:
     """All steps of an epoch; returns the mean of their losses."""
     settings, optimizer = state.settings, state.optimizer
@@ -226,7 +266,8 @@ def _train_epoch(
     for index, batch in enumerate(source):
         # Without a known number of steps the schedule changes with epochs only.
         position = state.epoch * known + min(index, known - 1) if known else state.epoch
-        lr = learning_rate(settings, position, known or 1)
+        hurried = pace.position(state, position, settings.epochs * (known or 1))
+        lr = learning_rate(settings, hurried, known or 1)
         if lr != state.lr or index == 0:
             state.lr = lr
             for parameter_group in optimizer.param_groups:

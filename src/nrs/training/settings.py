@@ -99,8 +99,8 @@ class TrainSettings:
         one_of("precision", "float32", "bf16", "auto")
 
 
-def learning_rate(settings: TrainSettings, step: int, steps_per_epoch: int) -> float:
-    """The learning rate of optimizer step 0, 1, …, in closed form.
+def learning_rate(settings: TrainSettings, step: float, steps_per_epoch: int) -> float:
+    """The learning rate of optimizer step 0, 1, …, or between them, in closed form.
 
     Examples
     --------

@@ -48,6 +48,9 @@ class TrainState:
         The metric that tells the best epoch, if one is selected.
     stop : bool
         A callback sets this to end training after the present epoch.
+    time_passed : float
+        Share of the time for training that has passed, where a callback limits it. If that is more
+        than the share of steps, the learning rate falls to its end by time.
     """
 
     module: nn.Module
@@ -69,3 +72,4 @@ class TrainState:
     best_score: float = math.nan
     monitor: str | None = None
     stop: bool = False
+    time_passed: float = 0.0

@@ -232,3 +232,26 @@ def test_constant_targets_and_features_give_finite_gains(y):
     gains = _gains(np.zeros((40, CELLS)), y, ClassTarget(np.arange(2)))
     assert np.isfinite(gains).all()
     assert (gains >= 0.1).all()
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(1e-4, 300), (8e-3, 75), (1.0, None)])
+def test_relevance_takes_a_part_of_the_time_that_is_left(monkeypatch, seconds, kept):
+    # Each column of all 300 rows takes so long, and 10 seconds are left.
+    clock, asked = [50.0], []
+
+    def slow(sample, columns, target, n_folds, variants, **more):
+        clock[0] += seconds * len(columns) * len(sample[0]) / 300
+        asked.append((len(columns), len(sample[0])))
+        return column_relevance(sample, columns, target, n_folds, variants, **more)
+
+    monkeypatch.setattr("nrs.tabular.forest.grow.column_relevance", slow)
+    monkeypatch.setattr("nrs.tabular.forest.grow.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("nrs.tabular.run.time.monotonic", lambda: clock[0])
+    rng = np.random.default_rng(0)
+    x, n_columns = rng.normal(size=(300, 1000)), 1000
+    y = (x[:, 0] > 0).astype(int)
+    model = NRSClassifier(preset="fast", epochs=1, random_state=0, verbose=0, time_limit=10)
+    model.fit(x, y)
+    whole = [n_rows for columns, n_rows in asked if columns == n_columns]
+    assert whole == ([] if kept is None else [kept])
+    assert np.isfinite(model.predict_proba(x)).all()

@@ -63,6 +63,19 @@ def test_workers_help_a_fit(tmp_path):
 
 
 @pytest.mark.usefixtures("forked_workers")
+@pytest.mark.parametrize("divide", ["members", "rows"])
+def test_workers_know_the_time_limit(divide):
+    # Columns of few values, and rows enough to ask whether they are codes: with less than a minute
+    # nobody asks. All processes must agree on that, and on the learning rate.
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, size=(2000, 40)).astype(float)
+    y = (X[:, 0] == 3).astype(int)
+    settings = {"epochs": 20, "n_mul": 1, "hidden": 8, "random_state": 0, "verbose": 0}
+    model = NRSClassifier(n_workers=2, divide=divide, time_limit=2.0, **settings).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.usefixtures("forked_workers")
 def test_workers_go_on_with_a_metric_that_only_the_first_process_knows(tmp_path):
     X, y = make_classification(200, 6, random_state=0)
 

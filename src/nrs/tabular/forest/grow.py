@@ -8,6 +8,7 @@ target's variance that each explains alone, on the rows that the member is train
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from torch import Tensor
 from nrs.tabular.forest.bins import PiecewiseLinear, find_bins, find_edges
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.rows.memory import Sample
+from nrs.tabular.rows.memory import Sample, spread_rows
 from nrs.tabular.targets import Target
 from nrs.tabular.task import Task
 
@@ -30,6 +31,9 @@ PLAIN, BINNED, LEVELS = READINGS = ("plain", "binned", "levels")
 # Rows that bins and relevance are read from: more move the edges by less than a tenth of a bin, and
 # change the second digit of relevance.
 MAX_ROWS = 10_000
+# Columns whose relevance is timed where a fit has a time limit, and the share of the time that is
+# left which all may take.
+TRIED_COLUMNS, RELEVANCE_SHARE = 32, 0.5
 # Wider tables are read evenly: it would take too long to find out what their columns tell.
 MAX_COLUMNS = 20_000
 # Of columns that a member has no room for, those that explain so many times what chance does are
@@ -60,11 +64,10 @@ def grow_forest(task: Task) -> ForestNetwork:
         of_levels = any(reading == LEVELS for reading, _ in recipe.views)
         max_levels = recipe.levels if of_levels else 0
         bins, few = find_bins(sample[0], recipe.bins, max_levels, binned=variants < 0)
-        found = column_relevance(
-            sample, columns, task.target, folds.n_folds, variants, in_order=folds.scorers > 0
-        )
-        gains = column_gains(found, len(sample[0]), recipe.least_gain)[:, number]
-        chances = (found - MIN_DEVIATIONS * by_chance(len(sample[0]))).clip(0)
+        sample = _in_time(sample, task)
+        found, n_rows = _relevance(sample, columns, task), max(1, len(sample[0]))
+        gains = column_gains(found, n_rows, recipe.least_gain)[:, number]
+        chances = (found - MIN_DEVIATIONS * by_chance(n_rows)).clip(0)
     parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
     variant = np.concatenate([variants, variants[bins.source.numpy()]])
     members, owned, n_views = [], folds.members(recipe.members), len(recipe.views)
@@ -86,6 +89,40 @@ def grow_forest(task: Task) -> ForestNetwork:
         network.shares.copy_(torch.from_numpy(owned == 0))
         network.units = _units(rows.sample(MAX_ROWS), task.target, folds.sees(len(owned)))
     return network
+
+
+def _relevance(sample: Sample, columns: np.ndarray, task: Task) -> np.ndarray:
+    """What columns explain of the target on rows that members see; none without rows."""
+    folds, variants = task.folds, task.encoder.variants_[: len(columns)]
+    if not len(sample[0]):
+        return np.zeros((folds.n_folds, len(np.unique(columns))))
+    in_order = folds.scorers > 0
+    return column_relevance(
+        sample, columns, task.target, folds.n_folds, variants, in_order=in_order
+    )
+
+
+def _in_time(sample: Sample, task: Task) -> Sample:
+    """The rows that relevance is read from: all, or where time is short a quarter, or none."""
+    run, columns = task.run, task.encoder.groups_
+    if run.time_limit is None or len(columns) <= TRIED_COLUMNS:
+        return sample
+    features, y, weights, folds = sample
+    most, end = RELEVANCE_SHARE * TRIED_COLUMNS / len(columns), run.begin + run.time_limit
+
+    def fits(n: int) -> bool:
+        begin = time.monotonic()
+        _relevance((features[:n, :TRIED_COLUMNS], y[:n], weights[:n], folds[:n]), tried, task)
+        now = time.monotonic()
+        return now - begin < most * (end - now)
+
+    tried = columns[:TRIED_COLUMNS]
+    sizes = (len(features), len(features) // 4)
+    n_rows = next((n for n in sizes if fits(n)), 0)
+    # Processes must not grow different forests.
+    n_rows = run.group.of_writer(n_rows)
+    chosen = spread_rows(len(features), n_rows).numpy()
+    return features[chosen], y[chosen], weights[chosen], folds[chosen]
 
 
 def _units(sample: Sample, target: Target, sees: Tensor) -> Tensor | None:
