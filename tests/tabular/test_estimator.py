@@ -190,10 +190,7 @@ def test_nothing_of_a_former_fit_stays():
     quick = {**QUICK, "preset": "fast", "epochs": 2}
     model = NRSRegressor(**quick).fit(X, y)
     model.partial_fit(X[:100], y[:100])
-    assert not hasattr(model, "oob_score_")
-    assert not hasattr(model, "oob_prediction_")
-    with pytest.raises(ValueError, match="out-of-bag predictions"):
-        model.predict_interval(X)
+    assert len(model.oob_prediction_) == 100
     model.fit(X, y).set_params(preset="single").fit(X, y)
     with pytest.raises(ValueError, match="out-of-bag predictions"):
         model.predict_interval(X)
