@@ -15,8 +15,8 @@ than NRS and CatBoost get it as pandas' categories.
 from __future__ import annotations
 
 import argparse
-import json
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ import pandas as pd
 from sklearn.datasets import make_classification
 from sklearn.metrics import accuracy_score, roc_auc_score
 
-from benchmarks.measure import in_plain_process, provenance, table, write_json
+from benchmarks.measure import Planned, measure_cells, table
 from benchmarks.peers import at_defaults
 
 N_LEVELS, N_TRAINING, N_TEST = 1_500, 14_000, 6_000
@@ -84,34 +84,23 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=METHODS)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    cells: list[dict[str, Any]] = []
-    if chosen.json and chosen.json.exists():
-        cells = json.loads(chosen.json.read_text())["cells"]
-    done = {(cell["set"], cell["method"], cell["seed"]) for cell in cells}
-    for name, measure, arguments, seeds in plan(chosen.seeds):
-        for method in chosen.methods:
-            for seed in range(seeds):
-                if (name, method, seed) in done:
-                    continue
-                found = in_plain_process(measure, method=method, seed=seed, **arguments)
-                cells.append({"set": name, "method": method, "seed": seed} | found)
-                if chosen.json:
-                    write_json(chosen.json, provenance(seeds=chosen.seeds) | {"cells": cells})
+    planned = plan(chosen.methods, chosen.seeds)
+    cells = measure_cells(chosen.json, planned, seeds=chosen.seeds)
     print(summary(cells))
 
 
-def plan(seeds: int) -> list[tuple[str, Any, dict[str, int], int]]:
-    """Name, measurement, arguments and seeds of each set."""
-    wide = [
-        (
-            f"{columns:,} columns, {informative} matter",
-            measure_wide,
-            {"columns": columns, "informative": informative},
-            min(seeds, most),
-        )
-        for columns, informative, most in WIDE
-    ]
-    return [("1,500 levels", measure_levels, {}, seeds), *wide]
+def plan(methods: Sequence[str], seeds: int) -> Iterator[Planned]:
+    """Every method on every set, as often as the set allows."""
+    sets: list[tuple[str, Any, dict[str, int], int]] = [("1,500 levels", measure_levels, {}, seeds)]
+    for columns, informative, most in WIDE:
+        name = f"{columns:,} columns, {informative} matter"
+        shape = {"columns": columns, "informative": informative}
+        sets.append((name, measure_wide, shape, min(seeds, most)))
+    for name, measure, shape, trials in sets:
+        for method in methods:
+            for seed in range(trials):
+                who = {"method": method, "seed": seed}
+                yield {"set": name} | who, measure, who | shape
 
 
 def summary(cells: list[dict[str, Any]]) -> str:

@@ -17,10 +17,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+# What names a cell, the function that measures it, and the arguments of that.
+Planned = tuple[dict[str, Any], Callable[..., dict[str, Any]], dict[str, Any]]
 
 # Seconds of a turn. A turn begins with the caches as the candidate before left them: in short turns
 # a small candidate that follows a large one is measured cold, in long ones (0.03) warm.
@@ -51,6 +54,28 @@ def in_plain_process(function: Callable[..., Any], **arguments: Any) -> Any:
     """As :func:`in_fresh_process`, but with the allocator as users have it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     return _in_process(function, kept | PLAIN, arguments)
+
+
+def measure_cells(
+    path: Path | None, plan: Iterable[Planned], **settings: Any
+) -> list[dict[str, Any]]:
+    """Measure each cell in a plain process, and write the file after each.
+
+    Cells that the file has already are not measured again: a run that was stopped resumes.
+
+    Parameters
+    ----------
+    path : the JSON file; None to write none.
+    settings : what :func:`provenance` is to say of the run.
+    """
+    cells = json.loads(path.read_text())["cells"] if path and path.exists() else []
+    for name, function, arguments in plan:
+        if any(name.items() <= cell.items() for cell in cells):
+            continue
+        cells.append(name | in_plain_process(function, **arguments))
+        if path:
+            write_json(path, provenance(**settings) | {"cells": cells})
+    return cells
 
 
 def in_fresh_process(function: Callable[..., Any], **arguments: Any) -> Any:

@@ -19,9 +19,9 @@ two tables, with seeds 0 and 1 of ``preset="fast"``.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import r2_score
 
-from benchmarks.measure import in_plain_process, provenance, table, write_json
+from benchmarks.measure import Planned, measure_cells, table
 
 TRAINING = 0.7
 SETS = ("seoul", "air quality")
@@ -86,28 +86,25 @@ def summary(cells: list[dict[str, Any]]) -> str:
     return table(["set", "preset", "folds", *shown], means.to_numpy().tolist())
 
 
+def plan(presets: Sequence[str], seeds: int) -> Iterator[Planned]:
+    """Every preset and seed on both tables, with random folds and in order of time."""
+    for preset in presets:
+        for seed in range(seeds):
+            for name in SETS:
+                for folds in ("random", "in order of time"):
+                    fit = {"preset": preset, "seed": seed}
+                    ordered = {"name": name, "ordered": folds != "random"}
+                    yield {"set": name, "folds": folds} | fit, measure_fit, fit | ordered
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--presets", nargs="*", default=PRESETS)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    cells: list[dict[str, Any]] = []
-    if chosen.json and chosen.json.exists():
-        cells = json.loads(chosen.json.read_text())["cells"]
-    done = {(one["set"], one["preset"], one["folds"], one["seed"]) for one in cells}
-    for preset in chosen.presets:
-        for seed in range(chosen.seeds):
-            for name in SETS:
-                for folds in ("random", "in order of time"):
-                    if (name, preset, folds, seed) in done:
-                        continue
-                    arguments = {"name": name, "preset": preset, "seed": seed}
-                    found = in_plain_process(measure_fit, ordered=folds != "random", **arguments)
-                    cell = {"set": name, "preset": preset, "folds": folds, "seed": seed}
-                    cells.append(cell | found)
-                    if chosen.json:
-                        write_json(chosen.json, provenance(seeds=chosen.seeds) | {"cells": cells})
+    planned = plan(chosen.presets, chosen.seeds)
+    cells = measure_cells(chosen.json, planned, seeds=chosen.seeds)
     print(summary(cells))
 
 

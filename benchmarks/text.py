@@ -16,7 +16,6 @@ description.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import time
 from functools import cache
@@ -34,7 +33,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from benchmarks.measure import in_plain_process, provenance, table, write_json
+from benchmarks.measure import measure_cells, table
 from benchmarks.peers import at_defaults
 from nrs.paper.sparse_text import CLASSES, ROWS, package_index
 
@@ -123,21 +122,17 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=METHODS)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    cells: list[dict[str, Any]] = []
-    if chosen.json and chosen.json.exists():
-        cells = json.loads(chosen.json.read_text())["cells"]
-    done = {(cell["rows"], cell["method"], cell["seed"]) for cell in cells}
-    for rows in TRAINING:
-        for seed in range(chosen.seeds):
-            for method in chosen.methods:
-                if (rows, method, seed) in done:
-                    continue
-                found = in_plain_process(measure, method=method, seed=seed, rows=rows)
-                cells.append({"rows": rows, "method": method, "seed": seed} | found)
-                if chosen.json:
-                    peers = {name: version(name) for name in ("catboost", "scikit-learn")}
-                    known = provenance(seeds=chosen.seeds, peers=peers)
-                    write_json(chosen.json, known | {"cells": cells})
+    named = (
+        {"rows": rows, "method": method, "seed": seed}
+        for rows in TRAINING
+        for seed in range(chosen.seeds)
+        for method in chosen.methods
+    )
+    written = ("catboost", "scikit-learn") if chosen.json else ()
+    peers = {name: version(name) for name in written}
+    cells = measure_cells(
+        chosen.json, ((name, measure, name) for name in named), seeds=chosen.seeds, peers=peers
+    )
     print(summary(cells))
 
 

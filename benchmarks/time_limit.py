@@ -12,7 +12,6 @@ measured again.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss
 
-from benchmarks.measure import in_plain_process, provenance, table, write_json
+from benchmarks.measure import measure_cells, table
 
 SETS = ("sick", "telco", "nursery", "cal-housing")
 LIMITS = (1.0, 3.0, 10.0, 30.0)
@@ -65,19 +64,14 @@ def main() -> None:
     parser.add_argument("--limits", nargs="*", type=float, default=LIMITS)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    cells: list[dict[str, Any]] = []
-    if chosen.json and chosen.json.exists():
-        cells = json.loads(chosen.json.read_text())["cells"]
-    done = {(one["set"], one["limit"], one["seed"]) for one in cells}
-    for seed in range(chosen.seeds):
-        for name in chosen.sets:
-            for limit in chosen.limits:
-                if (name, limit, seed) in done:
-                    continue
-                found = in_plain_process(measure_fit, name=name, limit=limit, seed=seed)
-                cells.append({"set": name, "limit": limit, "seed": seed} | found)
-                if chosen.json:
-                    write_json(chosen.json, provenance(seeds=chosen.seeds) | {"cells": cells})
+    planned = (
+        ({"set": name, "limit": limit, "seed": seed}, measure_fit,
+         {"name": name, "limit": limit, "seed": seed})
+        for seed in range(chosen.seeds)
+        for name in chosen.sets
+        for limit in chosen.limits
+    )  # fmt: skip
+    cells = measure_cells(chosen.json, planned, seeds=chosen.seeds)
     print(summary(cells))
 
 
