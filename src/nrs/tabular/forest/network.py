@@ -129,12 +129,18 @@ class ForestNetwork(nn.Module):
 
     def settle(self) -> None:
         """Make the scale and level of the outputs part of the weights."""
-        if self.units is not None:
-            scale, level = self.units
-            with torch.no_grad():
-                self.out_weight.mul_(scale)
-                self.out_bias.mul_(scale).add_(level)
-            self.units = None
+        with torch.no_grad():
+            weight, bias = self.out_layer()
+            self.out_weight.copy_(weight)
+            self.out_bias.copy_(bias)
+        self.units = None
+
+    def out_layer(self) -> tuple[Tensor, Tensor]:
+        """Weights and biases of the outputs, with their scale and level."""
+        if self.units is None:
+            return self.out_weight, self.out_bias
+        scale, level = self.units
+        return self.out_weight * scale, self.out_bias * scale + level
 
     def members(self, x: Tensor) -> Tensor:
         """Outputs of every member: (K, out_features, B)."""
@@ -282,10 +288,7 @@ class FoldedForest(nn.Module):
                 shift = F.pad(shift.view(members, units, 1), (0, 0, 0, missing))
                 self.register_buffer(f"shift{number}", shift)
                 spare = missing
-            out_weight, out_bias = forest.out_weight, forest.out_bias
-            if forest.units is not None:
-                scale, level = forest.units
-                out_weight, out_bias = out_weight * scale, out_bias * scale + level
+            out_weight, out_bias = forest.out_layer()
             self.register_buffer("out_weight", F.pad(out_weight, (0, spare)).clone())
             self.register_buffer("out_bias", out_bias.clone())
 
