@@ -207,6 +207,6 @@ def test_processes_share_the_trials(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_an_error_of_the_first_trial_ends_the_processes():
+def test_an_error_of_the_first_trial_starts_no_processes():
     with pytest.raises(ValueError, match="validation_fraction"):
         nrs.tune(NRSClassifier(preset="paper", epochs=1), X, Y, n_trials=3, n_jobs=2)

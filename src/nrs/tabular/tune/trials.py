@@ -295,15 +295,16 @@ class Report(Callback):
 
 def search(plan: Plan, study: Study, workers: int) -> dict[int, TableEstimator]:
     """Try the default, then other settings; gives the best model of each process by its trial."""
+    found = try_default(plan, study)
     if workers == 1:
-        return try_default(plan, study) | run_trials(plan, study)
+        return found | run_trials(plan, study)
     # Processes that need no guard in the user's script, and read large arrays from one file. They
-    # start while the default is fitted; after an error they are cancelled, which joblib warns of.
+    # start once the default has been fitted: an error of it ends no process that is starting.
     pool = Parallel(n_jobs=workers, backend="loky", return_as="generator")
     pending = pool(delayed(work)(plan, study, k, os.getpid()) for k in range(workers))
     with warnings.catch_warnings(), contextlib.closing(pending):
+        # After an error processes are cancelled, which joblib warns of.
         warnings.simplefilter("ignore", UserWarning)
-        found = try_default(plan, study)
         for models in pending:
             found |= models
     return found
@@ -312,8 +313,6 @@ def search(plan: Plan, study: Study, workers: int) -> dict[int, TableEstimator]:
 def work(plan: Plan, study: Study, worker: int, parent: int) -> dict[int, TableEstimator]:
     """What one of several processes does, once the default has been tried."""
     end_with_parent(parent)
-    while not counted(study):
-        time.sleep(0.1)
     return run_trials(plan, study, worker)
 
 
