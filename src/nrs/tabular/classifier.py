@@ -49,6 +49,11 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         The first call learns the encoding of the columns, later ones use it; so the first rows
         should be typical ones. The optimizer's state is kept from call to call.
 
+        A forest learns levels of categories that are new: each gets a feature of its own, as long
+        as no more than 64 of a column have one. Further ones join the levels that share a feature;
+        where there are none, they stay unseen. Means of the target stay those of the fit. A single
+        network has no room for new levels.
+
         Every row of a forest is left out by some members, whatever the call: ``oob_score_``,
         calibration, intervals and a learned threshold follow from the rows of the last call, and of
         calls before it up to 2,000 rows in all. ``oob_decision_function_`` or ``oob_prediction_``

@@ -358,13 +358,16 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
                 rows, _ = source.rows(encoder, target, NO_FOLDS, run.device)
                 run = replace(run, seed=draw_seed(self.random_state))
                 task = Task(rows, None, encoder, target, recipe, NO_FOLDS, run)
-                model, progress, history = self.model_type(recipe).grow(task), None, History([])
+                model, history = self.model_type(recipe).grow(task), History([])
+                progress = _Progress(model, draw_seed(self.random_state))
             else:
-                encoder, target, history = self.encoder_, self.target_, self.history_
+                target, history = self.target_, self.history_
+                progress = copy.deepcopy(self._progress)
+                if progress is None:
+                    progress = _Progress(copy.deepcopy(self.model_), draw_seed(self.random_state))
+                encoder = progress.take_levels(self.encoder_, source.table)
                 rows, _ = source.rows(encoder, target, NO_FOLDS, run.device)
                 task = Task(rows, None, encoder, target, self.recipe_, NO_FOLDS, run)
-                model, progress = copy.deepcopy((self.model_, self._progress))
-            progress = progress or _Progress(model, draw_seed(self.random_state))
             progress.take(rows)
             seen = {"rows": progress.n_seen, "columns": source.n_columns}
             reader.__dict__["_origin"] = {"at": now(), "seed": progress.seed, **seen}
@@ -605,9 +608,35 @@ class _Progress:
     recent: Rows
 
     def __init__(self, model: SingleModel, seed: int) -> None:
-        parameters: list[nn.Parameter] = list(model.network.parameters())
-        self.model, self.optimizer = model, build_optimizer(parameters, model.settings())
-        self.seed, self.passes, self.n_seen = seed, 0, 0
+        self.model, self.seed, self.passes, self.n_seen = model, seed, 0, 0
+        self.optimizer = self._optimizer()
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        parameters: list[nn.Parameter] = list(self.model.network.parameters())
+        return build_optimizer(parameters, self.model.settings())
+
+    def take_levels(self, encoder: TableEncoder, table: Table) -> TableEncoder:
+        """Let the model read levels of categories that are new; returns the encoder of its rows.
+
+        Answers stay what they are until it is trained on.
+        """
+        wider = encoder.with_levels(table) if self.model.takes_levels else encoder
+        if wider is encoder:
+            return encoder
+        places = encoder.places_in(wider)
+        self.model.widen(places, wider.groups_, self.seed)
+        # The optimizer goes on: what is new has no momentum yet.
+        kept = self.optimizer.state_dict()
+        self.optimizer = self._optimizer()
+        for number, parameter in enumerate(self.model.network.parameters()):
+            for name, value in kept["state"].get(number, {}).items():
+                if value.ndim and value.shape != parameter.shape:
+                    missing = parameter.shape[-1] - value.shape[-1]
+                    kept["state"][number][name] = functional.pad(value, (0, missing))
+        self.optimizer.load_state_dict(kept)
+        if self.passes:
+            self.recent = self.recent.widened(places, wider.n_features_out_)
+        return wider
 
     def take(self, rows: Rows) -> None:
         """Take one optimizer step per batch."""

@@ -165,6 +165,8 @@ _CATEGORY: dict[str, Schema[object]] = {
     "frequency_std": real(0, 100),
     "held": list_of(text(100), 0, 100),
     "absent": _SHARE,
+    "later": list_of(text(MAX_ITEMS)),
+    "n_later_own": COUNT,
 }
 _TEXT: dict[str, Schema[object]] = {
     **dict.fromkeys(
@@ -457,8 +459,12 @@ def _check_text(one: TextEncoder) -> None:
 
 def _check_category(one: CategoryEncoder) -> None:
     n_levels = len(one.levels)
-    require(len(set(one.levels)) == n_levels, "a category must have each level once")
-    require(one.n_own <= n_levels, "a category must have as many levels as features of levels")
+    every = [*one.levels, *one.later]
+    require(len(set(every)) == len(every), "a category must have each level once")
+    fits = one.n_own <= n_levels and one.n_later_own <= len(one.later)
+    require(fits, "a category must have as many levels as features of levels")
+    alone = one.other or one.n_later_own == len(one.later)
+    require(alone, "the later levels of a category must have a feature")
     two = one.n_own + one.missing == 2 and not one.other and not one.counts
     require(two or not one.binary, "a binary category must have two levels")
     require(len(one.counts) in (0, n_levels), "a category must count all of its levels, or none")

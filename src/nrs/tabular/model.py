@@ -21,7 +21,7 @@ from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
 from nrs.tabular.forest.divide import answering, divided, division
 from nrs.tabular.forest.folds import NO_FOLDS, Folds
-from nrs.tabular.forest.grow import MAX_ROWS, blank_forest, grow_forest
+from nrs.tabular.forest.grow import MAX_ROWS, blank_forest, grow_forest, widen
 from nrs.tabular.forest.network import (
     FoldedForest,
     ForestNetwork,
@@ -126,6 +126,8 @@ class SingleModel:
     network: Any
     # Known during a forest's fit with a time limit.
     pace: Pace | None = None
+    # Whether `widen` lets it read more features.
+    takes_levels = False
 
     def __init__(self, network: nn.Module, target: Target, recipe: Recipe) -> None:
         self.network, self.target, self.recipe = network, target, recipe
@@ -207,6 +209,10 @@ class SingleModel:
     def pass_batches(self, rows: Rows, n_seen: int) -> Batches:
         """Batches of one pass of `partial_fit`, which has seen so many rows before."""
         return self.batches(rows)
+
+    def widen(self, places: np.ndarray, columns: np.ndarray, seed: int) -> None:
+        """Read features of `columns` (d,), of which those read so far have moved to `places`."""
+        raise NotImplementedError
 
     def loss(self, network: nn.Module, batch: Any) -> Tensor:
         """The mean loss of a batch."""
@@ -326,6 +332,7 @@ class ForestModel(SingleModel):
     """
 
     network: ForestNetwork
+    takes_levels = True
 
     def __init__(
         self, network: ForestNetwork, target: Target, recipe: Recipe, folds: Folds = NO_FOLDS
@@ -384,6 +391,9 @@ class ForestModel(SingleModel):
         self.use_folds(Folds(MAX_FOLDS))
         rows.folds = (n_seen + torch.arange(len(rows))) % MAX_FOLDS
         return rows.batches(self.recipe.batch_size, 1, ALONE)
+
+    def widen(self, places: np.ndarray, columns: np.ndarray, seed: int) -> None:
+        widen(self.network, places, columns, self.recipe.columns, seed)
 
     @property
     def round_epochs(self) -> int:

@@ -1,12 +1,16 @@
 """Estimators that are forests: honest out-of-bag scores, members, intervals."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.datasets import load_diabetes, make_classification
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
 from nrs import NRSClassifier, NRSRegressor
+from nrs.tabular.encode.table import read_table
 
 QUICK = {"epochs": 6, "random_state": 0, "verbose": 0}
 
@@ -186,6 +190,57 @@ def test_partial_fit_keeps_what_a_fit_has():
     assert classifier.network_.temperature != 1
     # Members that the calibration leaves out are trained on.
     assert classifier._progress.model.network.n_members == classifier.recipe_.members
+
+
+def of_levels(n_rows, levels, seed=0):
+    """Rows of some levels, and a target that mostly follows from these."""
+    rng = np.random.default_rng(seed)
+    level, number = rng.choice(levels, n_rows), rng.normal(size=n_rows)
+    effect = dict(zip("abcdef", [-1, 0, 1, 3, -3, 4], strict=True))
+    table = pd.DataFrame({"level": level, "number": number})
+    return table, number + np.array([effect[one] for one in level])
+
+
+@pytest.mark.parametrize("kind", [NRSClassifier, NRSRegressor])
+@pytest.mark.parametrize("start", ["fit", "partial_fit"])
+def test_partial_fit_learns_new_levels(kind, start, tmp_path):
+    def part(n_rows, levels, seed):
+        table, y = of_levels(n_rows, levels, seed)
+        return table, (y > 0 if kind is NRSClassifier else y)
+
+    old, new = part(600, ["a", "b", "c"], 0), part(600, ["d", "e", "f"], 1)
+    model = kind(preset="fast", random_state=0, verbose=0, lr=0.02)
+    model = getattr(model, start)(*old)
+    before, columns = model.score(*new), model.encoder_.n_features_out_
+    assert before < 0.8
+    for _ in range(4):
+        model.partial_fit(*new)
+    assert model.encoder_.n_features_out_ == columns + 3
+    assert model.score(*new) > 0.9
+    assert len(model.feature_importances_) == 2
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    loaded = kind.load(path)
+    np.testing.assert_array_equal(loaded.predict(new[0]), model.predict(new[0]))
+    # What is learned of levels can be trained on, after a file too.
+    loaded.partial_fit(*part(300, ["a", "f"], 2))
+    assert loaded.encoder_.n_features_out_ == columns + 3
+
+
+def test_new_levels_change_no_answer_before_they_are_learned():
+    old, new = of_levels(400, ["a", "b"]), of_levels(100, ["c", "d"], 1)
+    model = NRSRegressor(preset="fast", random_state=0, verbose=0).partial_fit(*old)
+    progress = copy.deepcopy(model._progress)
+    encoder = progress.take_levels(model.encoder_, read_table(new[0]))
+    assert encoder.feature_names_out_.tolist() == ["level=b", "level=c", "level=d", "number"]
+    forest, wider = model._progress.model.folded(), progress.model.folded()
+    for table, _ in (old, new):
+        x, wide = (torch.from_numpy(one.transform(table)) for one in (model.encoder_, encoder))
+        torch.testing.assert_close(wider(wide), forest(x))
+    # A fit that fails has learned no level.
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(new[0], new[1] * np.nan)
+    assert model.encoder_.n_features_out_ == 2
 
 
 def test_partial_fit_scores_rows_by_members_that_did_not_see_them():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -52,7 +53,8 @@ class TableEncoder(BaseEstimator):
                   ``scale="none"`` the values as they are, constant columns too.
     boolean       0 or 1; missing is 0.5
     category      one 0/1 feature per level, missing being a level if training had it; a single
-                  one for two levels. An unseen level is all zeros (0.5 in a single feature)
+                  one for two levels. An unseen level is all zeros (0.5 in a single feature), and
+                  has a feature of its own after :meth:`with_levels`
     category of   0/1 features of the most frequent ``max_levels`` (those seen at least twice),
     many levels   one that the others share, and the standardised log(1 + rows of the level); in
                   forests also the mean of the target by level (:mod:`.level_means`)
@@ -239,6 +241,27 @@ class TableEncoder(BaseEstimator):
             if index in means
         }
         return self._adopt(self.names, self.kinds_, encoders)
+
+    def with_levels(self, table: Table) -> TableEncoder:
+        """A copy that also knows the levels of these rows; itself if it knows them all."""
+        if self._sparse is not None or not self.encoders:
+            return self
+        source, encoders = self.find_columns(table), dict(self.encoders)
+        for index, kind in enumerate(self.kinds_):
+            one = self.column_encoder(index)
+            if isinstance(one, CategoryEncoder):
+                column = _read(table, int(source[index]), kind)
+                encoders[index] = one.with_levels(column, int(self.max_levels))
+        encoders = {index: one for index, one in encoders.items() if one.features}
+        if encoders == self.encoders:
+            return self
+        return copy.copy(self)._adopt(self.names, self.kinds_, encoders)
+
+    def places_in(self, wider: TableEncoder) -> np.ndarray:
+        """Where :meth:`with_levels` has put each feature."""
+        return np.concatenate(
+            [wider.first[i] + np.arange(len(one.features)) for i, one in self.encoders.items()]
+        )
 
     def transform(self, X: Any, watch: Watch | None = None, folds: np.ndarray | None = None) -> Any:
         """Encode a table as float32, (n_rows, n_features_out_); CSR if training was sparse.

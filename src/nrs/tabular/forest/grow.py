@@ -7,6 +7,7 @@ target's variance that each explains alone, on the rows that the member is train
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Sequence
@@ -47,6 +48,8 @@ MAX_COLUMNS = 20_000
 MIN_DEVIATIONS = 3
 # Cells that relevance is read from: of a wide table fewer rows.
 MAX_CELLS = 50_000_000
+# One more input of each subspace.
+ONE_MORE = ((0, 0), (0, 0), (0, 1))
 # A column is cut into so many cells at quantiles, whose means say how relevant it is.
 CELLS = 16
 
@@ -104,6 +107,49 @@ def grow_forest(task: Task) -> ForestNetwork:
         network.shares.copy_(torch.from_numpy(owned == 0))
         network.units = _units(rows.sample(MAX_ROWS), task.target, folds.sees(len(owned)))
     return network
+
+
+def widen(
+    network: ForestNetwork, places: np.ndarray, columns: np.ndarray, n_columns: int, seed: int
+) -> None:
+    """Let a forest read more features, with weights of 0: its answers stay what they are.
+
+    A subspace reads a new feature where it reads another of its column. Of a column that none
+    reads, as many subspaces as would read it of `n_columns` each, drawn at random.
+
+    Parameters
+    ----------
+    places : (d,) where the features that it reads so far have moved to.
+    columns : (more,) the column of each feature.
+    """
+    device, bins, d = network.index.device, copy.deepcopy(network.bins), len(columns)
+    sources = places[bins.source.cpu().numpy()]
+    bins.source = torch.from_numpy(sources).to(device)
+    blank = d + bins.n_bins
+    moved = np.concatenate([places, np.arange(d, blank + 1)])
+    column_of = np.concatenate([columns, columns[sources], [-1]])
+    index = moved[network.index.cpu().numpy()]
+    weight, gain = network.weight.detach().cpu().numpy(), network.gain.cpu().numpy()
+    n_subspaces = index.shape[1]
+    usual = min(n_subspaces, math.ceil(n_subspaces * n_columns / len(np.unique(columns))))
+    rng = np.random.default_rng(seed)
+    for feature in np.setdiff1d(np.arange(d), places):
+        own = column_of[index] == columns[feature]
+        reads, scale = own.any(2), np.where(own, gain, 0.0).max(2)
+        if not reads.any():
+            reads[:, :usual] = True
+            reads, scale = rng.permuted(reads, axis=1), np.ones_like(scale)
+        free = index == blank
+        if not free.any(2)[reads].all():
+            index = np.pad(index, ONE_MORE, constant_values=blank)
+            weight, gain = np.pad(weight, ((0, 0), *ONE_MORE)), np.pad(gain, ONE_MORE)
+            free = np.pad(free, ONE_MORE, constant_values=True)
+        member, subspace = reads.nonzero()
+        place = free.argmax(2)[reads]
+        index[member, subspace, place] = feature
+        weight[member, subspace, 0, place] = 0.0
+        gain[member, subspace, place] = scale[reads]
+    network.reindex(d, bins, *(torch.from_numpy(one).to(device) for one in (index, weight, gain)))
 
 
 def _first_block(truth: np.ndarray, weights: np.ndarray, fold: np.ndarray) -> Known:

@@ -127,6 +127,14 @@ class ForestNetwork(nn.Module):
         # Scale and level of each member's outputs, (2, K, out_features, 1), until `settle`.
         self.register_buffer("units", None, persistent=False)
 
+    def reindex(
+        self, in_features: int, bins: PiecewiseLinear, index: Tensor, weight: Tensor, gain: Tensor
+    ) -> None:
+        """Read other inputs."""
+        self.n_inputs = in_features + bins.n_bins + 1
+        self.bins, self.index, self.gain = bins, index, gain
+        self.weight = nn.Parameter(weight)
+
     def settle(self) -> None:
         """Make the scale and level of the outputs part of the weights."""
         with torch.no_grad():

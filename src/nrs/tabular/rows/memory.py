@@ -148,6 +148,13 @@ class Rows:
             device=later.device, folds=both("folds"), score_weights=both("score_weights"),
         )  # fmt: skip
 
+    def widened(self, places: np.ndarray, width: int) -> Rows:
+        """A copy whose features have moved to these places, among `width` with zeros."""
+        other = copy.copy(self)
+        other.features = torch.zeros(len(self.features), width, dtype=torch.float32)
+        other.features[:, places] = self.features
+        return other
+
     def sample(self, most: int) -> Sample:
         """Features, targets, weights and folds of at most so many dense rows, spread evenly."""
         chosen = self.index[spread_rows(len(self), min(most, len(self)))]
