@@ -69,9 +69,22 @@ class NRSHead(nn.Module):
         self.__dict__["_before"] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dim() == 4:
-            return self.fc(self.nrs(x.permute(0, 2, 3, 1))).permute(0, 3, 1, 2)
-        return self.fc(self.nrs(x))
+        return channels_first(self.fc(self.nrs(channels_last(x))))
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """Features as the last dimension: of a map (B, C, H, W) the channels."""
+    return x.permute(0, 2, 3, 1) if x.dim() == 4 else x
+
+
+def channels_first(x: Tensor) -> Tensor:
+    """The inverse of :func:`channels_last`."""
+    return x.permute(0, 3, 1, 2) if x.dim() == 4 else x
+
+
+# A symbolic trace calls them as they are: it does not know how many dimensions there are.
+torch.fx.wrap("channels_last")
+torch.fx.wrap("channels_first")
 
 
 def add_head(
@@ -180,7 +193,9 @@ def remove_head(model: nn.Module) -> nn.Module:
         raise ValueError(
             f"the model must have a head of add_head, however: {type(model).__name__} has none"
         )
-    weight = heads[0].fc.weight
+    # Of whatever is left of the head after folding or quantization.
+    tensors = (*heads[0].parameters(), *heads[0].buffers())
+    weight = next(tensor for tensor in tensors if tensor.is_floating_point())
     for name, value in heads[0]._before:
         if isinstance(value, nn.Module):
             value.train(model.training)
