@@ -181,12 +181,15 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         Seconds that a fit may take. If these are too few for all steps, the learning rate falls to
         its end in time; the fit ends with the best weights found by then.
     class_weight : dict, "balanced" or None
-        How much a row counts by its label; "balanced" lets all classes count the same.
+        How much a row counts by its label, in training and in the choice of the class that is
+        predicted; "balanced" lets all classes count the same. `predict` gives the class of the
+        largest probability times weight. Probabilities are of rows as they come: they need no
+        correction for the weights.
     threshold : float, {"balanced", "f1"} or callable, optional
         The probability from which on the second of two classes is predicted. "balanced" and "f1"
         choose it on out-of-bag rows, for the best balanced accuracy, or F1 of the second class; a
-        function ``threshold(y_true, y_predicted)`` is maximised. None predicts the more probable
-        class. Probabilities stay as they are.
+        function ``threshold(y_true, y_predicted)`` is maximised. None predicts the class that is
+        more probable, times its weight in `class_weight`. Probabilities stay as they are.
     categorical_features : list of names, list of indices or boolean mask, optional
         Columns to take as categories beside those whose dtype says so.
     text_features : list of names, list of indices or boolean mask, optional
@@ -231,7 +234,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         are a little less sure than `predict_proba`. NaN in rows that no member scores: the earliest
         of a fit with ``time``. Not saved: a loaded model has `oob_score_`.
     threshold_ : float
-        The threshold that was given or learned, 0.5 without one; of two classes.
+        The threshold that was given or learned, else that of `class_weight`, 0.5 without one; of
+        two classes.
     oob_rows_ : ndarray of int64
         Which rows of a :class:`nrs.Table` these are: file · 2⁴⁰ + row.
     data_wait_ : float
@@ -257,7 +261,7 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
     def threshold_(self) -> float:
         """The probability from which on the second of two classes is predicted."""
         check_is_fitted(self)
-        return 0.5 if self.target_.threshold is None else self.target_.threshold
+        return self.target_.cut
 
     def predict_entropy(self, X: TableLike) -> np.ndarray:
         """Uncertainty of the forest about each row: the entropy of its probabilities, (n_rows,).

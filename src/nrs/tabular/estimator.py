@@ -206,8 +206,9 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         weights, counted = self._row_weights(sample_weight, labels)
         classes = self._is_classifier
         return MemorySource(
-            table, labels, weights, groups, classes=classes, score_weights=counted, time=time
-        )
+            table, labels, weights, groups, classes=classes, score_weights=counted, time=time,
+            class_weight=getattr(self, "class_weight", None),
+        )  # fmt: skip
 
     def _read(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Table, np.ndarray]:
         if y is None:

@@ -283,7 +283,13 @@ def _class_labels(value: object, place: str) -> Json:
 
 _OF_CLASSES = {
     "classes": record(
-        {"kind": text(), "classes": _class_labels, "threshold": number(0, 1)}, absent=["threshold"]
+        {
+            "kind": text(),
+            "classes": _class_labels,
+            "threshold": number(0, 1),
+            "class_weights": list_of(hex_number(0), 2),
+        },
+        absent=["threshold", "class_weights"],
     ),
     "multilabel": record({"kind": text(), "n_labels": integer(1, 1 << 20)}),
 }
@@ -405,6 +411,10 @@ def _check_target(state: Json, target: Target) -> None:
     if target.kind == "classes":
         ascending = bool(np.all(target.classes[:-1] < target.classes[1:]))
         require(ascending, "header.target.classes must ascend")
+        weights = [float.fromhex(one) for one in state.get("class_weights", ())]
+        require(len(weights) in (0, target.n_outputs), "header.target must weigh every class")
+        fits = not weights or max(weights) > 0
+        require(fits, "header.target.class_weights must not all be 0")
     elif target.kind == "regression":
         same = len(state["mean"]) == len(state["std"])
         require(same, "header.target.mean and .std must have the same length")

@@ -16,7 +16,13 @@ from torch import Tensor
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.forest.folds import NO_FOLDS, Folds, read_groups, read_times
-from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget, Target
+from nrs.tabular.targets import (
+    ClassTarget,
+    MultilabelTarget,
+    RegressionTarget,
+    Target,
+    weights_of_labels,
+)
 from nrs.tabular.threshold import Threshold
 from nrs.training.processes import ALONE, Processes
 
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
 
     from nrs.tabular.encode.table import Table
     from nrs.tabular.recipe import Recipe
-    from nrs.tabular.types import ArrayLike, Categorical
+    from nrs.tabular.types import ArrayLike, Categorical, ClassWeights
 
 Batch = tuple[Tensor, Tensor, Tensor | None]
 # Features, targets, weights and folds of some rows.
@@ -279,6 +285,7 @@ class MemorySource:
         How much each row counts in out-of-bag scores.
     time : any array (n_rows,), optional
         By which folds are cut in order.
+    class_weight : as of :class:`nrs.NRSClassifier`; `weights` hold it already.
     """
 
     def __init__(
@@ -291,8 +298,9 @@ class MemorySource:
         classes: bool = False,
         score_weights: np.ndarray | None = None,
         time: ArrayLike | None = None,
+        class_weight: ClassWeights = None,
     ) -> None:
-        self.score_weights = score_weights
+        self.score_weights, self.class_weight = score_weights, class_weight
         self.table, self.labels, self.weights = table, labels, weights
         self.classes = classes
         self.n_rows, self.n_columns, self.names = table.n_rows, table.n_columns, table.names
@@ -398,7 +406,13 @@ class MemorySource:
                 raise ValueError("threshold is for two classes; y has several labels per row")
             return MultilabelTarget(self.labels.shape[1])
         known = self.labels if self.known_classes is None else self.known_classes
-        return ClassTarget(np.unique(known), threshold)
+        classes, weights = np.unique(known), None
+        if self.class_weight is not None:
+            found, first = np.unique(self.labels, return_index=True)
+            weights = np.ones(len(classes))
+            of_rows = weights_of_labels(self.class_weight, self.labels)
+            weights[np.searchsorted(classes, found)] = of_rows[first]
+        return ClassTarget(classes, threshold, weights)
 
     def regression(self) -> RegressionTarget:
         """The scale of the target in training rows that have a weight."""

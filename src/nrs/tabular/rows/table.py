@@ -477,7 +477,18 @@ class TableSource:
                 f"a classifier needs a target of few values; {self.target!r} holds {found}. Use "
                 "NRSRegressor."
             )
-        return ClassTarget(np.array(sorted(labels.counts)), threshold)
+        classes = np.array(sorted(labels.counts))
+        weights = None if self.class_weight is None else self._weights_of(classes)
+        return ClassTarget(classes, threshold, weights)
+
+    def _weights_of(self, classes: np.ndarray) -> np.ndarray:
+        """The weight of each class by `class_weight`, as scikit-learn understands it."""
+        assert self.labels.counts is not None
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            counts = np.array([self.labels.counts[label] for label in classes.tolist()])
+            return counts.sum() / (len(classes) * counts)
+        assert self.class_weight is not None
+        return weights_of_labels(self.class_weight, classes)
 
     def regression(self) -> RegressionTarget:
         """Mean and deviation of the target's column."""
@@ -502,10 +513,7 @@ class TableSource:
         assert self.labels.counts is not None
         classes = target.classes.tolist()
         counts = np.array([self.labels.counts[label] for label in classes], dtype=float)
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            weights = 1 / counts
-        else:
-            weights = weights_of_labels(self.class_weight, target.classes)
+        weights = self._weights_of(target.classes)
         own = np.array([self.labels.weights[label] for label in classes])
         return (weights * counts.sum() / (weights * own).sum()).astype(np.float32), 1.0
 

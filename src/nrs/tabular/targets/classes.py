@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
 
 class ClassTarget(Target):
-    """One of several classes: cross-entropy on one output per class."""
+    """One of several classes: cross-entropy on one output per class.
+
+    Parameters
+    ----------
+    classes : the labels, ascending.
+    threshold : of two classes, see :mod:`nrs.tabular.threshold`.
+    class_weights : (n_classes,) how much rows count in training by their class, equally by default.
+        Outputs are then the log-probabilities of rows that come so much more often, and say which
+        class is predicted; probabilities are those of rows as they come.
+    """
 
     kind, nouns = "classes", "classes"
     oob_name = "oob_decision_function_"
@@ -32,9 +41,15 @@ class ClassTarget(Target):
     is_relative = True
     has_temperature, calibrate = True, find_temperature
 
-    def __init__(self, classes: np.ndarray, threshold: Threshold = None) -> None:
+    def __init__(
+        self,
+        classes: np.ndarray,
+        threshold: Threshold = None,
+        class_weights: np.ndarray | None = None,
+    ) -> None:
         self.classes = classes
         self.n_outputs = len(classes)
+        self.class_weights = class_weights
         # Learned by `finish`, or given.
         self.rule: Threshold = None
         self.threshold: float | None = None
@@ -92,7 +107,15 @@ class ClassTarget(Target):
     def answer(self, outputs: Tensor) -> np.ndarray:
         # In float64, so that the rows sum to one as precisely as scikit-learn expects; by SciPy
         # (as sigmoids below), because torch rounds the last rows of a batch differently.
-        return softmax(outputs.double().cpu().numpy(), axis=1)
+        return softmax(outputs.double().cpu().numpy() - self.prior, axis=1)
+
+    @property
+    def prior(self) -> np.ndarray:
+        """Logarithms of the classes' weights, (n_classes,)."""
+        if self.class_weights is None:
+            return np.zeros(self.n_outputs)
+        # A class of weight 0 is never learned.
+        return np.log(np.where(self.class_weights > 0, self.class_weights, 1.0))
 
     def labels(self, outputs: Tensor) -> np.ndarray:
         if self.threshold is not None:
@@ -103,7 +126,17 @@ class ClassTarget(Target):
         """Labels from probabilities."""
         if self.threshold is not None:
             return self.classes[(chances[:, 1] >= self.threshold).astype(int)]
-        return self.classes[chances.argmax(1)]
+        weights = 1.0 if self.class_weights is None else self.class_weights
+        return self.classes[(chances * weights).argmax(1)]
+
+    @property
+    def cut(self) -> float:
+        """The probability from which on the second of two classes is predicted."""
+        if self.threshold is not None:
+            return self.threshold
+        if self.class_weights is None:
+            return 0.5
+        return float(self.class_weights[0] / self.class_weights.sum())
 
     def settle(
         self, outputs: Tensor, y: Tensor, counted: Tensor | None
@@ -156,11 +189,14 @@ class ClassTarget(Target):
         return own - outputs.scatter(1, chosen[:, None], -torch.inf).logsumexp(1)
 
     def to_torch(self) -> nn.Module:
-        return nn.Softmax(1)
+        return nn.Softmax(1) if self.class_weights is None else _Unweighted(self.prior)
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
-        classes = onnx_labels(self.classes)
-        shares = graph.op("Softmax", outputs, axis=1)
+        classes, unweighted = onnx_labels(self.classes), outputs
+        if self.class_weights is not None:
+            prior = graph.constant(self.prior.astype(np.float32))
+            unweighted = graph.op("Sub", outputs, prior)
+        shares = graph.op("Softmax", unweighted, axis=1)
         if self.threshold is None:
             best = graph.op("ArgMax", outputs, axis=1, keepdims=0)
         else:
@@ -172,12 +208,32 @@ class ClassTarget(Target):
         return [("label", label, classes.dtype, ()), ("probabilities", shares, np.float32, shape)]
 
     def state(self) -> Json:
-        state = {"kind": self.kind, "classes": array_state(self.classes)}
-        return state if self.threshold is None else {**state, "threshold": self.threshold}
+        state: Json = {"kind": self.kind, "classes": array_state(self.classes)}
+        if self.threshold is not None:
+            state["threshold"] = self.threshold
+        if self.class_weights is not None:
+            state["class_weights"] = [weight.hex() for weight in self.class_weights.tolist()]
+        return state
 
     @classmethod
     def from_state(cls, state: Json) -> ClassTarget:
-        return cls(array_from_state(state["classes"]), state.get("threshold"))
+        weights = state.get("class_weights")
+        if weights is not None:
+            weights = np.array([float.fromhex(weight) for weight in weights])
+        return cls(array_from_state(state["classes"]), state.get("threshold"), weights)
+
+
+class _Unweighted(nn.Module):
+    """Probabilities of rows as they come, from outputs that were learned with class weights."""
+
+    prior: Tensor
+
+    def __init__(self, prior: np.ndarray) -> None:
+        super().__init__()
+        self.register_buffer("prior", torch.as_tensor(prior, dtype=torch.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.prior).softmax(1)
 
 
 class MultilabelTarget(Target):
