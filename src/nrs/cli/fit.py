@@ -18,12 +18,14 @@ from nrs.cli.options import (
     Encoding,
     Jobs,
     LabelledParts,
+    Monotone,
     Seed,
     Targets,
     Task,
     check_jobs,
     echo_scores,
     score_line,
+    signs_of,
 )
 from nrs.cli.terminal import Grid, echo, echo_json
 
@@ -64,6 +66,7 @@ def fit(
     report: Report = True,
     drop: Drop = None,
     categorical: Categorical = None,
+    monotone: Monotone = None,
     jobs: Jobs = 1,
     workers: Annotated[
         int,
@@ -102,6 +105,7 @@ def fit(
     """
     if preset not in _PRESETS:
         raise ValueError(f"preset must be one of {', '.join(_PRESETS)}; got {preset!r}")
+    signs = signs_of(monotone)
     model_path, page_path = output_paths(source, out)
     from nrs.files.fit import fit_table
     from nrs.training.processes import processes
@@ -122,6 +126,7 @@ def fit(
             n_workers=workers,
             divide=divide,
             checkpoint=checkpoint,
+            monotone=signs,
             verbose=1 if prints else 0,
         )
     if not group.is_writer:

@@ -50,7 +50,40 @@ Categorical = Annotated[
     list[str] | None,
     typer.Option("--categorical", help="Column whose numbers are categories; may be repeated."),
 ]
+Monotone = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--monotone",
+        metavar="COLUMN=SIGN",
+        help="Columns with which the prediction may only rise (+1) or fall (-1), such as "
+        "age=+1,price=-1; comma-separated, or repeat the option.",
+    ),
+]
 Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
+
+
+def signs_of(monotone: list[str] | None) -> dict[str, int] | None:
+    """The sign of each column of ``--monotone``; None without any.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> signs_of(["age=+1,price=-1", "a=b=1"])
+    {'age': 1, 'price': -1, 'a=b': 1}
+    """
+    signs = {"+1": 1, "1": 1, "-1": -1}
+    found = {}
+    for part in ",".join(monotone or ()).split(",") if monotone else ():
+        name, _, sign = part.rpartition("=")
+        if not name or sign.strip() not in signs:
+            raise ValueError(
+                f"--monotone needs COLUMN=+1 or COLUMN=-1, such as age=+1,price=-1; got {part!r}"
+            )
+        found[name.strip()] = signs[sign.strip()]
+    return found or None
 
 
 def check_jobs(count: int | None) -> int | None:

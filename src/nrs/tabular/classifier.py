@@ -13,7 +13,12 @@ from nrs.tabular.encode.columns import labels_as_array, missing_cells, read_labe
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.header import CLASSES
-from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
+from nrs.tabular.parameters import (
+    CheckpointParameters,
+    ClassWeight,
+    MonotoneParameters,
+    parameters,
+)
 from nrs.tabular.threshold import Threshold
 
 if TYPE_CHECKING:
@@ -126,7 +131,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
 
 
 @parameters
-class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
+class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, TableClassifier):
     """Classify the rows of a raw table with a Neural Random Subspace network.
 
     Numbers, strings, categories, booleans, dates and missing values are taken as they are, from
@@ -196,6 +201,12 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         Columns to read as free text, and no others. None finds them: columns of more than 64
         different strings, at least half of their cells different, of at least 3 words and 20
         characters on average.
+    monotone : dict of column to +1 or -1, optional
+        Columns, by name or position, with which the prediction may only rise (+1) or fall (-1):
+        ``{"age": 1, "price": -1}``. Of two rows that differ in one of them only, neither cell being
+        missing, the prediction never moves the other way, whatever the rows. Numbers, booleans,
+        dates and durations; of two classes the prediction is the probability of the second,
+        ``classes_[1]``. Forests only.
     random_state : int, RandomState or None
         The same number gives the same model.
     n_jobs : int or None

@@ -108,6 +108,7 @@ RECIPE_FIELDS: dict[str, Schema[object]] = {
     "views": list_of(list_of(either(text(20), number(0)), 2, 2), 0, MAX_LAYERS),
     "least_gain": number(),
     "levels": COUNT,
+    "monotone": list_of(list_of(either(text(MAX_ITEMS), integer(-(1 << 31), 1 << 31)), 2, 2)),
 }
 
 

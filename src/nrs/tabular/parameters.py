@@ -97,6 +97,13 @@ class ClassWeight:
     class_weight: ClassWeights = None
 
 
+@parameters
+class MonotoneParameters:
+    """With which columns answers may only rise, or fall."""
+
+    monotone: Mapping[str | int, int] | None = None
+
+
 # Arguments that belong to one process, not to the model.
 NOT_SAVED = (
     "callbacks", "checkpoint", "verbose", "device", "n_jobs", "n_workers", "divide", "precision",

@@ -16,7 +16,7 @@ from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.folds import MIN_ROWS
 from nrs.tabular.forest.network import members_spread
-from nrs.tabular.parameters import CheckpointParameters, parameters
+from nrs.tabular.parameters import CheckpointParameters, MonotoneParameters, parameters
 from nrs.tabular.targets import refuse_dates
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
 
 
 @parameters
-class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
+class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, TableRegressor):
     """Predict one or several numbers from the rows of a raw table.
 
     Input, parameters and attributes are those of :class:`nrs.NRSClassifier`, but for

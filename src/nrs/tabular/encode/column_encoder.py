@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -131,6 +132,11 @@ class ColumnEncoder:
     def neutral(self) -> list[float]:
         """Values of the features that stand for no particular cell."""
         return [0.0] * len(self.features)
+
+    @property
+    def growth(self) -> list[float]:
+        """How each feature moves while cells that are present grow: 1 up, 0 not, NaN to and fro."""
+        return [math.nan] * len(self.features)
 
     def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
         """Write the features of a column into `out`, zeros of shape (n_rows, n_features).

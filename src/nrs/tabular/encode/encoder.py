@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,7 @@ from nrs.tabular.encode.date import DateEncoder, DateStatistics
 from nrs.tabular.encode.level_means import LevelMeans
 from nrs.tabular.encode.number import NumberBlock, NumberEncoder, NumberStatistics
 from nrs.tabular.encode.sparse import SparseScaler
-from nrs.tabular.encode.table import Table, categorical_columns, read_table
+from nrs.tabular.encode.table import Table, categorical_columns, place_of, read_table
 from nrs.tabular.encode.text import TextEncoder, TextStatistics
 
 if TYPE_CHECKING:
@@ -226,6 +226,33 @@ class TableEncoder(BaseEstimator):
             return self._sparse.original(feature, value)
         index = int(self.groups_[feature])
         return self.column_encoder(index).original(feature - self.first.get(index, 0), value)
+
+    def directions(self, signs: Iterable[tuple[str | int, int]]) -> np.ndarray:
+        """How each feature moves with the columns that a user gives a sign, (n_features_out_,).
+
+        1 or -1 where it moves with what the sign wants to rise, or against it; 0 where it has
+        nothing to do with these columns; NaN where it moves to and fro with one.
+
+        ValueError if there is no such column, or its cells have no order.
+        """
+        found = np.zeros(self.n_features_out_)
+        table = Table((1, self.n_features_in_), lambda index: None, names=self.names)
+        seen: dict[int, int] = {}
+        for name, sign in signs:
+            column = place_of(name, table, "monotone")
+            kind = self.kinds_[column]
+            if kind in ("category", "text"):
+                raise ValueError(
+                    f"monotone needs columns with an order; {table.label(column)} holds "
+                    f"{'free text' if kind == 'text' else 'categories'}. Turn it into numbers, "
+                    "such as ranks, or leave it out."
+                )
+            if seen.setdefault(column, sign) != sign:
+                raise ValueError(f"monotone has two signs for {table.label(column)}; give one")
+            own = self.groups_ == column
+            sparse = self._sparse is not None
+            found[own] = sign * (1.0 if sparse else np.array(self.column_encoder(column).growth))
+        return found
 
     def categories(self) -> dict[int, CategoryEncoder]:
         """The encoders of category columns."""

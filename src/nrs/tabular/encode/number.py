@@ -298,6 +298,10 @@ class NumberEncoder(ColumnEncoder):
     def neutral(self) -> list[float]:
         return [self.fill] * self.shown + [0.0] * self.missing
 
+    @property
+    def growth(self) -> list[float]:
+        return [1.0] * self.shown + [0.0] * self.missing
+
     def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
         NumberBlock({0: self}, {0: 0}).write(column.values[:, None], out)
 

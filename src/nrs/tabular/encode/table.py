@@ -221,7 +221,7 @@ def categorical_columns(
             found = f"the mask {name} has {len(items)} entries"
             raise ValueError(f"{found}, but the table has {n} columns")
         items = np.flatnonzero(items).tolist()
-    declared = frozenset(_place(item, table, name) for item in items)
+    declared = frozenset(place_of(item, table, name) for item in items)
     if declared and table.sparse is not None:
         advice = "encode these columns first, or pass a dense table"
         raise ValueError(f"{name} cannot be used with a sparse matrix: {advice}")
@@ -242,8 +242,8 @@ def text_columns(features: Categorical, table: Table) -> frozenset[int] | None:
     return texts
 
 
-def _place(item: Any, table: Table, name: str) -> int:
-    """Index of the column that an entry of ``categorical_features`` names."""
+def place_of(item: Any, table: Table, name: str) -> int:
+    """Index of the column that an entry of an argument, such as categorical_features, names."""
     if isinstance(item, str):
         if table.names is None or item not in table.names:
             known = "columns without names" if table.names is None else table.names

@@ -24,6 +24,7 @@ from nrs.tabular.forest.bins import (
     find_bins,
     find_edges,
 )
+from nrs.tabular.forest.monotone import Directions
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Sample, spread_rows
@@ -33,6 +34,8 @@ from nrs.tabular.task import Task
 if TYPE_CHECKING:
     from nrs.tabular.types import Json
 
+# Members with constrained columns are bound already: they drop fewer units.
+MONOTONE_DROPOUT = 1 / 3
 # How members may read numbers: as they are, with their bins, or those of few values by levels.
 PLAIN, BINNED, LEVELS = READINGS = ("plain", "binned", "levels")
 # Rows that bins and relevance are read from: more move the edges by less than a tenth of a bin, and
@@ -63,6 +66,9 @@ def grow_forest(task: Task) -> ForestNetwork:
     """
     rows, recipe, folds, columns = task.rows, task.recipe, task.folds, task.encoder.groups_
     n_features, variants = len(columns), task.encoder.variants_
+    of_features = np.zeros(n_features)
+    if recipe.monotone:
+        of_features = task.encoder.directions(recipe.monotone)
     names, number = np.unique(columns, return_inverse=True)
     if rows.sparse or len(names) > MAX_COLUMNS:
         bins, few = PiecewiseLinear.between([]), np.zeros(n_features, dtype=bool)
@@ -82,12 +88,14 @@ def grow_forest(task: Task) -> ForestNetwork:
         # Where time is short, bins lie between quantiles.
         shown = known if n_rows == len(features) else None
         binned = task.encoder.binned_ & (variants < 0)
-        bins, few = find_bins(features, recipe.bins, max_levels, binned, shown)
+        codes = of_features == 0
+        bins, few = find_bins(features, recipe.bins, max_levels, binned, shown, codes)
         found = _relevance(related, columns, task)
         gains = column_gains(found, n_rows, recipe.least_gain)[:, number]
         chances = (found - MIN_DEVIATIONS * by_chance(n_rows)).clip(0)
     parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
     variant = np.concatenate([variants, variants[bins.source.numpy()]])
+    of_inputs = np.concatenate([of_features, of_features[bins.source.numpy()], [0]])
     members, owned, n_views = [], folds.members(recipe.members), len(recipe.views)
     first = len(owned) - recipe.members
     for member, own in enumerate(owned):
@@ -95,14 +103,21 @@ def grow_forest(task: Task) -> ForestNetwork:
         place = member % n_views if member < first else (member - first) * n_views // recipe.members
         reading, times = recipe.views[place]
         size = max(1, round(recipe.columns * times))
-        is_read = np.isin(variant, (-1, own))
+        is_read = np.isin(variant, (-1, own)) & ~np.isnan(of_inputs[:-1])
         seen = [part[is_read[part]] for part in parts[reading]]
         members.append(draw_subspaces(seen, recipe.subspaces, size, rng, chances[own]))
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
     blank = np.ones((folds.n_folds, 1), dtype=np.float32)
     by_fold = np.concatenate([gains, gains[:, bins.source.numpy()], blank], axis=1)
     gain = torch.from_numpy(by_fold[owned])
-    network = _network(n_features, index, bins, task.target, recipe, task.run.seed, gain)
+    directions = None
+    if recipe.monotone:
+        outputs = torch.tensor(task.target.directions, dtype=torch.float32)
+        toward = torch.from_numpy(np.nan_to_num(of_inputs)).float()
+        directions = Directions.draw(index, toward, recipe.hidden, outputs)
+    network = _network(
+        n_features, index, bins, task.target, recipe, task.run.seed, gain, directions
+    )
     if folds.scorers:
         network.shares.copy_(torch.from_numpy(owned == 0))
         network.units = _units(rows.sample(MAX_ROWS), task.target, folds.sees(len(owned)))
@@ -244,7 +259,12 @@ def blank_forest(shape: Json, target: Target, recipe: Recipe) -> ForestNetwork:
     """Make a forest of a saved shape, whose values a state dict will fill in."""
     index = torch.zeros(*shape["index"], dtype=torch.int64)
     bins = PiecewiseLinear.blank(shape["n_bins"], shape.get("n_levels", 0))
-    return _network(shape["in_features"], index, bins, target, recipe, seed=0)
+    directions = None
+    if recipe.monotone:
+        directions = Directions.blank(index, recipe.hidden, target.n_outputs)
+    return _network(
+        shape["in_features"], index, bins, target, recipe, seed=0, directions=directions
+    )
 
 
 def _network(
@@ -255,6 +275,7 @@ def _network(
     recipe: Recipe,
     seed: int,
     gain: Tensor | None = None,
+    directions: Directions | None = None,
 ) -> ForestNetwork:
     return ForestNetwork(
         in_features,
@@ -263,9 +284,10 @@ def _network(
         bins,
         gain=gain,
         hidden=recipe.hidden,
-        dropout=recipe.dropout,
+        dropout=recipe.dropout * (1 if directions is None else MONOTONE_DROPOUT),
         combine=target.combine,
         seed=seed,
+        directions=directions,
     )
 
 

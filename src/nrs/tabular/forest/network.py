@@ -21,6 +21,7 @@ from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
 from nrs.core.subspace_map import DENSE_RATIO_FOREST, dense_weight, subspace_map
 from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.monotone import Directions
 from nrs.tabular.network import MIN_WIDTH
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import Combine, Target, mean_probabilities
@@ -51,6 +52,8 @@ class ForestNetwork(nn.Module):
     combine : joint outputs of members, as a target defines them; see
         :func:`nrs.tabular.targets.mean_values`.
     seed : the same seed gives the same weights.
+    directions : of inputs and units, where columns are constrained; see
+        :mod:`nrs.tabular.forest.monotone`.
 
     Examples
     --------
@@ -83,13 +86,14 @@ class ForestNetwork(nn.Module):
         dropout: float = 0.0,
         combine: Combine = mean_probabilities,
         seed: int = 0,
+        directions: Directions | None = None,
     ) -> None:
         super().__init__()
         members, subspaces, size = index.shape
         self.combine, self.n_members = combine, members
         # Of the whole forest, should this be a part of one.
         self.all_members = members
-        self.bins = bins
+        self.bins, self.directions = bins, directions
         self.register_buffer("index", index)
         # How much each member counts, 1 on average: set from out-of-bag predictions, as is what
         # divides the joint outputs.
@@ -130,7 +134,10 @@ class ForestNetwork(nn.Module):
     def reindex(
         self, in_features: int, bins: PiecewiseLinear, index: Tensor, weight: Tensor, gain: Tensor
     ) -> None:
-        """Read other inputs."""
+        """Read other inputs: the same places in each subspace, then more, which are free."""
+        if self.directions is not None:
+            more = index.shape[2] - self.index.shape[2]
+            self.directions.inputs = F.pad(self.directions.inputs, (0, more))
         self.n_inputs = in_features + bins.n_bins + 1
         self.bins, self.index, self.gain = bins, index, gain
         self.weight = nn.Parameter(weight)
@@ -145,10 +152,19 @@ class ForestNetwork(nn.Module):
 
     def out_layer(self) -> tuple[Tensor, Tensor]:
         """Weights and biases of the outputs, with their scale and level."""
+        weight = self.layer_weights()[-1]
         if self.units is None:
-            return self.out_weight, self.out_bias
+            return weight, self.out_bias
         scale, level = self.units
-        return self.out_weight * scale, self.out_bias * scale + level
+        return weight * scale, self.out_bias * scale + level
+
+    def layer_weights(self) -> list[Tensor]:
+        """Weights of the hidden layers and of the outputs, (K, units, inputs) each."""
+        weights: list[Tensor] = [*self.hidden, self.out_weight]
+        if self.directions is None:
+            return weights
+        scales = [norm.get_parameter("weight") for norm in self.hidden_norms]
+        return self.directions.layer_weights(weights, scales)
 
     def members(self, x: Tensor) -> Tensor:
         """Outputs of every member: (K, out_features, B)."""
@@ -159,10 +175,11 @@ class ForestNetwork(nn.Module):
         batch = inputs.shape[0]
         mapped = subspace_map(inputs, self.index, self.scaled_weight())
         h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
-        for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
+        *hidden, last = self.layer_weights()
+        for weight, norm in zip(hidden, self.hidden_norms, strict=True):
             h = torch.bmm(weight, self._by_member(h))[..., :batch]
             h = self._activate(h.flatten(0, 1).contiguous(), norm)  # type: ignore[arg-type]
-        outputs = torch.baddbmm(self.out_bias, self.out_weight, self._by_member(h))[..., :batch]
+        outputs = torch.baddbmm(self.out_bias, last, self._by_member(h))[..., :batch]
         if self.units is None:
             return outputs
         scale, level = self.units
@@ -170,7 +187,10 @@ class ForestNetwork(nn.Module):
 
     def scaled_weight(self) -> Tensor:
         """The subspaces' weights times the scales of their inputs, (K, G, 1, F)."""
-        return self.weight * self.gain.unsqueeze(2)
+        weight: Tensor = self.weight
+        if self.directions is not None:
+            weight = self.directions.subspace_weight(weight, self.norm.weight)
+        return weight * self.gain.unsqueeze(2)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.forward_from(self.inputs(x))
@@ -228,6 +248,7 @@ class ForestNetwork(nn.Module):
             hidden=[len(weight[0]) for weight in self.hidden],
             dropout=self.drop.p,
             combine=self.combine,
+            directions=self.directions and self.directions.keep(members),
         ).to(self.index.device)
         state = {}
         for name, value in self.state_dict().items():
@@ -287,7 +308,7 @@ class FoldedForest(nn.Module):
             # Zeros fill up narrow layers.
             spare = 0
             for number, (weight, norm) in enumerate(
-                zip(forest.hidden, forest.hidden_norms, strict=True)
+                zip(forest.layer_weights()[:-1], forest.hidden_norms, strict=True)
             ):
                 scale, shift = affine(norm)  # type: ignore[arg-type]
                 members, units, _ = weight.shape

@@ -171,6 +171,17 @@ class Target:
         """
         return None
 
+    @property
+    def directions(self) -> list[int]:
+        """How each output moves when what is predicted rises: 1, or -1.
+
+        Raises
+        ------
+        ValueError
+            If there is nothing that could rise.
+        """
+        return [1] * self.n_outputs
+
     def answer(self, outputs: Tensor) -> np.ndarray:
         """Probabilities, or numbers in the units of the target."""
         raise NotImplementedError

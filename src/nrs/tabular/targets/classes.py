@@ -117,6 +117,15 @@ class ClassTarget(Target):
         # A class of weight 0 is never learned.
         return np.log(np.where(self.class_weights > 0, self.class_weights, 1.0))
 
+    @property
+    def directions(self) -> list[int]:
+        if self.n_outputs > 2:
+            raise ValueError(
+                f"monotone is for numbers and for two classes; y has {self.n_outputs} classes. "
+                "Leave monotone out."
+            )
+        return [-1, 1][: self.n_outputs]
+
     def labels(self, outputs: Tensor) -> np.ndarray:
         if self.threshold is not None:
             return self.choose(self.answer(outputs))
