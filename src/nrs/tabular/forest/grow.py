@@ -234,13 +234,13 @@ def _readings(
     is_level = np.arange(bins.n_bins) >= bins.n_steps
     with_levels = np.isin(np.arange(n_features), sources[is_level])
     parts: dict[str, list[np.ndarray]] = {reading: [] for reading in READINGS}
-    for column in np.unique(columns):
-        features = np.flatnonzero(columns == column)
-        own = columns[sources] == column
-        steps = n_features + np.flatnonzero(own & ~is_level)
-        levels = n_features + np.flatnonzero(own & is_level)
+    names = np.unique(columns)
+    for features, own in zip(
+        _places(columns, names), _places(columns[sources], names), strict=True
+    ):
+        steps, levels = n_features + own[~is_level[own]], n_features + own[is_level[own]]
         # Bins in place of the number itself, where it has few values.
-        stand_in = n_features + np.flatnonzero(few[sources] & own & ~is_level)
+        stand_in = steps[few[sources[steps - n_features]]]
         of_column = {
             PLAIN: [features[~few[features]], stand_in],
             BINNED: [features, steps],
@@ -253,6 +253,12 @@ def _readings(
         for reading, inputs in of_column.items():
             parts[reading].append(np.concatenate(inputs))
     return parts
+
+
+def _places(values: np.ndarray, names: np.ndarray) -> list[np.ndarray]:
+    """Where each of the ascending names is among values that are all names."""
+    order = np.argsort(values, kind="stable")
+    return np.split(order, np.searchsorted(values[order], names[1:]))
 
 
 def blank_forest(shape: Json, target: Target, recipe: Recipe) -> ForestNetwork:
