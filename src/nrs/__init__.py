@@ -11,20 +11,23 @@ if TYPE_CHECKING:
     from nrs.datasets.large_table import Table
     from nrs.ranking import NRSRanker
     from nrs.tabular import ColumnWarning, NRSClassifier, NRSRegressor
+    from nrs.tabular.targets import Huber, Tweedie
     from nrs.tabular.tune.search import tune
 
 __all__ = [
-    "NRS", "ColumnWarning", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table", "__version__",
-    "explain", "tune",
+    "NRS", "ColumnWarning", "Huber", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table",
+    "Tweedie", "__version__", "explain", "tune",
 ]  # fmt: skip
 
 _HOMES = {
     "ColumnWarning": "nrs.tabular",
+    "Huber": "nrs.tabular.targets",
     "NRS": "nrs.core",
     "NRSClassifier": "nrs.tabular",
     "NRSRanker": "nrs.ranking",
     "NRSRegressor": "nrs.tabular",
     "Table": "nrs.datasets.large_table",
+    "Tweedie": "nrs.tabular.targets",
     "tune": "nrs.tabular.tune.search",
 }
 

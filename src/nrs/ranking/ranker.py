@@ -284,12 +284,21 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
         sample_weight: ArrayLike | None = None,
         qid: Qid = None,
         time: Any = None,
+        offset: Any = None,
     ) -> QuerySource:
         """Read and check the documents of queries that a fit learns from."""
         return self.read_rows(X, y, sample_weight, qid, reset=True)
 
     def read_rows(
-        self, X: Any, y: Any, sample_weight: Any, qid: Any, time: Any = None, *, reset: bool
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        qid: Any,
+        time: Any = None,
+        offset: Any = None,
+        *,
+        reset: bool,
     ) -> QuerySource:
         if isinstance(qid, str):
             self.qid_column_ = qid

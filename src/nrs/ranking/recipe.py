@@ -115,6 +115,12 @@ class RankTarget(Target):
             self.loss_name = "callable"
         self.sigmoid = sigmoid
 
+    def again(self, loss: Any) -> RankTarget:
+        if loss is not None and self._loss is None:
+            return RankTarget(loss, sigmoid=self.sigmoid)
+        super().again(loss)
+        return self
+
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Labels as float32.
 
@@ -149,7 +155,10 @@ class RankTarget(Target):
 
     def padded_loss(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         if self._loss is None:
-            raise ValueError("the loss of a loaded ranker was a function, which is not saved")
+            raise ValueError(
+                "the loss of a loaded ranker was a function, which is not saved. Load it with "
+                "load(path, loss=…) to train it further."
+            )
         return self._loss(scores, labels, mask)
 
     def state(self) -> dict[str, Any]:

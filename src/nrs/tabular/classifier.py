@@ -19,6 +19,7 @@ from nrs.tabular.parameters import (
     MonotoneParameters,
     parameters,
 )
+from nrs.tabular.targets import Loss
 from nrs.tabular.threshold import Threshold
 
 if TYPE_CHECKING:
@@ -195,6 +196,11 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
         choose it on out-of-bag rows, for the best balanced accuracy, or F1 of the second class; a
         function ``threshold(y_true, y_predicted)`` is maximised. None predicts the class that is
         more probable, times its weight in `class_weight`. Probabilities stay as they are.
+    loss : "log_loss", callable or Target
+        What is minimised: cross-entropy, a function ``loss(outputs, y)`` in torch of (rows,
+        classes) outputs and the numbers (rows,) of the classes that returns one loss per row, or a
+        target of your own. Of several labels per row `y` is (rows, labels). Probabilities are the
+        softmax or sigmoids of the outputs, and are calibrated by the log-loss of out-of-bag rows.
     categorical_features : list of names, list of indices or boolean mask, optional
         Columns to take as categories beside those whose dtype says so.
     text_features : list of names, list of indices or boolean mask, optional
@@ -266,6 +272,7 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
     True
     """
 
+    loss: Loss = "log_loss"
     threshold: Threshold = None
 
     @property

@@ -40,7 +40,15 @@ from nrs.tabular.recipe import Recipe, resolve
 from nrs.tabular.rows.memory import MemorySource, Rows, forward_rows
 from nrs.tabular.rows.table import TableSource
 from nrs.tabular.run import Run, draw_seed, threads
-from nrs.tabular.targets import Target, target_from_state, weights_of_labels
+from nrs.tabular.targets import (
+    RowLoss,
+    Target,
+    check_offset,
+    find_loss,
+    target_from_state,
+    target_state,
+    weights_of_labels,
+)
 from nrs.tabular.task import Task
 from nrs.tabular.threshold import is_learned
 from nrs.training import (
@@ -105,6 +113,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         eval_set: Sequence[Any] | None = None,
         groups: ArrayLike | None = None,
         time: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Fit to a table.
 
@@ -133,6 +142,11 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             rows are trained on all rows. A fit takes up to twice as long, and early stopping needs
             an `eval_set`. A single network holds out the latest rows. For a :class:`nrs.Table`
             also the name of a column.
+        offset : array (n_rows,), optional
+            What is added to the outputs of each row, on the scale of the link: the logarithm of
+            its exposure. For losses with a log link: "poisson", "gamma" and "tweedie". An
+            `eval_set` is then ``(X, y, offset)``. For a :class:`nrs.Table` also the name of a
+            column.
 
         Raises
         ------
@@ -143,7 +157,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         """
         with Run.of(self) as run:
             reader = self._reader()
-            source = reader.read_source(X, y, sample_weight, groups, time)
+            source = reader.read_source(X, y, sample_weight, groups, time, offset)
             recipe = reader.resolve(source.n_rows, source.n_columns)
             folds = source.split(recipe, run.seed, spare=eval_set is None)
             target = reader.make_target(source)
@@ -180,13 +194,14 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         time: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> MemorySource | TableSource:
         """Read and check what a fit learns from."""
         if not isinstance(X, (LargeTable, TableSource)):
-            return self.read_rows(X, y, sample_weight, groups, time, reset=True)
+            return self.read_rows(X, y, sample_weight, groups, time, offset, reset=True)
         classes = getattr(self, "class_weight", None)
         columns, texts = self.categorical_features, self.text_features
-        source = TableSource.of(X, columns, y, sample_weight, groups, classes, texts, time)
+        source = TableSource.of(X, columns, y, sample_weight, groups, classes, texts, time, offset)
         self.n_features_in_ = source.n_columns
         self.feature_names_in_ = np.array(source.names, dtype=object)
         return source
@@ -198,6 +213,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
         time: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
         *,
         reset: bool,
     ) -> MemorySource:
@@ -205,8 +221,11 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         table, labels = self._read(X, y, reset=reset)
         weights, counted = self._row_weights(sample_weight, labels)
         classes = self._is_classifier
+        added = None if offset is None else check_offset(offset)
+        check_consistent_length(labels, added)
         return MemorySource(
-            table, labels, weights, groups, classes=classes, score_weights=counted, time=time,
+            table, labels, weights, groups,
+            classes=classes, score_weights=counted, time=time, offset=added,
             class_weight=getattr(self, "class_weight", None),
         )  # fmt: skip
 
@@ -236,10 +255,15 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         """Encode the rows that decide when to stop."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
-        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
-            raise ValueError("eval_set must be a pair (X, y) of held-out rows")
-        table, labels = self._read(*eval_set, reset=False)
-        return Rows(encoder.transform(table), target.encode(labels), device=device)
+        size = 3 if target.has_offset else 2
+        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != size:
+            wanted = "(X, y, offset), as the fit has an offset," if size == 3 else "a pair (X, y)"
+            raise ValueError(f"eval_set must be {wanted} of held-out rows")
+        table, labels = self._read(*eval_set[:2], reset=False)
+        y = target.encode(labels)
+        if size == 3:
+            y = target.with_offset(y, check_offset(eval_set[2]))
+        return Rows(encoder.transform(table), y, device=device)
 
     def _row_weights(
         self, given: ArrayLike | None, labels: np.ndarray
@@ -272,8 +296,22 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
     def make_target(self, source: MemorySource | TableSource) -> Target:
         """What is predicted, learned from the labels."""
         if self._is_classifier:
-            return source.classification(getattr(self, "threshold", None))
-        return source.regression()
+            loss = getattr(self, "loss", "log_loss")
+            if source.offset is not None:
+                raise ValueError("offset is for a regressor of counts; leave it out")
+            return source.classification(getattr(self, "threshold", None), loss)
+        loss = self.loss_target()
+        if source.offset is not None and not loss.takes_offset:
+            raise ValueError(
+                "offset is for losses with a log link: 'poisson', 'gamma' and 'tweedie'; got "
+                f"loss={getattr(self, 'loss', 'squared')!r}. Leave it out; of a squared or "
+                "absolute error, subtract it from y."
+            )
+        return source.regression(loss)
+
+    def loss_target(self) -> Target:
+        """The loss of numbers that the parameters ask for, without labels."""
+        return find_loss(getattr(self, "loss", "squared"), getattr(self, "quantiles", None))
 
     def _chosen(self) -> Json:
         """The user's settings, by the names of the recipe; None means the preset's."""
@@ -344,12 +382,13 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         classes: np.ndarray | None = None,
         groups: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Take one pass over more rows, on a copy that is then adopted."""
         first = not hasattr(self, "network_")
         with Run.of(self, alone=True) as run:
             reader = self._reader() if first else self
-            source = reader.read_rows(X, y, sample_weight, groups, reset=first)
+            source = reader.read_rows(X, y, sample_weight, groups, offset=offset, reset=first)
             if first:
                 recipe = reader.resolve(source.n_rows, source.n_columns)
                 source.known_classes = classes
@@ -399,7 +438,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         check_is_fitted(self)
         # A function is not written: it would have to be executed when read.
         parameters = {
-            name: None if callable(value) else value
+            name: None if callable(value) or isinstance(value, Target) else value
             for name, value in self.get_params(deep=False).items()
             if name not in NOT_SAVED
         }
@@ -409,7 +448,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             "parameters": to_json(parameters),
             "recipe": self.recipe_.to_dict(),
             "encoder": self.encoder_.to_state(),
-            "target": self.target_.state(),
+            "target": target_state(self.target_),
             "history": self.history_.to_dict(),
             "importances": [value.hex() for value in self._importances.tolist()],
             "about": self.about_ or {},
@@ -433,25 +472,31 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
 
     @classmethod
     @plain_modes()
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str], loss: RowLoss | Target | None = None) -> Self:
         """Read a model that :meth:`save` wrote; nothing in the file is executed.
 
         Parameters
         ----------
         path : path
             The file; a model is loaded by the class that saved it.
+        loss : callable or Target, optional
+            The loss of your own that the model was fitted with, which a file does not hold. A
+            model of a function predicts without it; a :class:`Target` is needed.
 
         Raises
         ------
         ModelFileError
-            If the file is truncated, altered, of another kind, or of a newer format.
+            If the file is truncated, altered, of another kind, or of a newer format, or if the
+            loss is missing.
         """
         file = read_model(path, kind=cls._file_kind)
         with loading(path):
-            return cls._from_file(file, path)
+            return cls._from_file(file, path, loss)
 
     @classmethod
-    def _from_file(cls, file: ModelFile, path: str | os.PathLike[str]) -> Self:
+    def _from_file(
+        cls, file: ModelFile, path: str | os.PathLike[str], loss: RowLoss | Target | None = None
+    ) -> Self:
         name = estimator_name(file.header)
         if name != cls.__name__:
             raise ModelFileError(
@@ -461,7 +506,10 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         header = check_header(file.header, cls._header_schema())
         estimator = cls(**from_json(header["parameters"]))
         encoder = TableEncoder.from_state(header["encoder"])
-        target = cls._target_from_state(header["target"])
+        target = cls._target_from_state(header["target"]).again(loss)
+        if getattr(estimator, "loss", "") is None:
+            # A function, or a target with settings of its own.
+            estimator.__dict__["loss"] = loss or target
         recipe = cls._recipe_type.from_dict(header["recipe"])
         check_agreement(header, encoder, target, recipe)
         kind = estimator.model_type(recipe)

@@ -25,7 +25,7 @@ from nrs.tabular.encode.table import Table, categorical_columns, text_columns
 from nrs.tabular.encode.text import TextEncoder, unpack
 from nrs.tabular.parameters import from_json
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.targets import Target
+from nrs.tabular.targets import TARGETS, LossTarget, Target
 from nrs.training.schema import (
     MAX_ITEMS,
     ModelFileError,
@@ -282,20 +282,41 @@ def _class_labels(value: object, place: str) -> Json:
     raise ModelFileError(f"{place}.dtype must be a dtype of labels; got {found['dtype']!r}")
 
 
-_OF_CLASSES = {
-    "classes": record(
-        {
-            "kind": text(),
-            "classes": _class_labels,
-            "threshold": number(0, 1),
-            "class_weights": list_of(hex_number(0), 2),
-        },
-        absent=["threshold", "class_weights"],
-    ),
-    "multilabel": record({"kind": text(), "n_labels": integer(1, 1 << 20)}),
+_CLASS_FIELDS: dict[str, Schema[object]] = {
+    "kind": text(),
+    "classes": _class_labels,
+    "threshold": number(0, 1),
+    "class_weights": list_of(hex_number(0), 2),
 }
-_NUMBERS = {"mean": list_of(hex_number(), 1), "std": list_of(hex_number(0), 1), "single": flag}
-_OF_NUMBERS = {"regression": record({"kind": text(), **_NUMBERS})}
+_LATER_CLASS_FIELDS = ("threshold", "class_weights")
+_LABEL_FIELDS: dict[str, Schema[object]] = {"kind": text(), "n_labels": integer(1, 1 << 20)}
+# Of a function of the user's own the name.
+_NAME: dict[str, Schema[object]] = {"name": text()}
+# A target that is no part of nrs reads its state by itself.
+_OWN = {"own": record({"kind": text(), **_NAME, "state": mapping(plain)})}
+_OF_CLASSES = {
+    "classes": record(_CLASS_FIELDS, absent=_LATER_CLASS_FIELDS),
+    "own_classes": record(_CLASS_FIELDS | _NAME, absent=_LATER_CLASS_FIELDS),
+    "multilabel": record(_LABEL_FIELDS),
+    "own_multilabel": record(_LABEL_FIELDS | _NAME),
+    **_OWN,
+}
+_NUMBERS: dict[str, Schema[object]] = {
+    "kind": text(),
+    "mean": list_of(hex_number(), 1),
+    "std": list_of(hex_number(0), 1),
+    "single": flag,
+}
+_OF_NUMBERS = {
+    "regression": record(_NUMBERS),
+    "own_regression": record(_NUMBERS | _NAME),
+    **{
+        name: record({"kind": text(), **kind.schema})
+        for name, kind in TARGETS.items()
+        if issubclass(kind, LossTarget)
+    },
+    **_OWN,
+}
 CLASSES, NUMBERS = tagged("kind", _OF_CLASSES), tagged("kind", _OF_NUMBERS)
 
 _SCORES = mapping(number())
@@ -369,7 +390,7 @@ def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe:
     _check_encoders(encoder)
     _check_declared(header["parameters"], encoder)
     _check_target(header["target"], target)
-    n_outputs, forest = target.n_outputs, header["forest"]
+    forest = header["forest"]
     one_each = len(header["importances"]) == encoder.n_features_in_
     require(one_each, "header.importances must have one item per column")
     require((forest is None) == (recipe.members == 0), "header.forest must be there with members")
@@ -383,10 +404,10 @@ def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe:
     _check_errors(None if spread is None else [spread], "spread", target, forest)
     about = header["about"] or {}
     if target.several and about.get("target"):
-        named = isinstance(about["target"], list) and len(about["target"]) == n_outputs
+        named = isinstance(about["target"], list) and len(about["target"]) == target.n_targets
         require(named, "header.about.target must name every output")
     if about.get("labels") is not None:
-        fits = target.several and len(about["labels"]) == n_outputs
+        fits = target.several and len(about["labels"]) == target.n_targets
         require(fits, "header.about.labels must be those of every output")
 
 
@@ -402,7 +423,7 @@ def _check_errors(
     """Residuals and spread: of a forest of numbers, with one number per output."""
     if rows is None:
         return
-    known = forest is not None and target.kind == "regression"
+    known = forest is not None and target.task == "regression"
     require(known, f"header.{name} must be that of a forest that predicts numbers")
     fits = all(len(row) == target.n_outputs for row in rows)
     require(fits, f"header.{name} must have one number per output")
@@ -416,10 +437,10 @@ def _check_target(state: Json, target: Target) -> None:
         require(len(weights) in (0, target.n_outputs), "header.target must weigh every class")
         fits = not weights or max(weights) > 0
         require(fits, "header.target.class_weights must not all be 0")
-    elif target.kind == "regression":
+    elif "mean" in state:
         same = len(state["mean"]) == len(state["std"])
         require(same, "header.target.mean and .std must have the same length")
-        require(not state["single"] or target.n_outputs == 1, "header.target must be single")
+        require(not state["single"] or target.n_targets == 1, "header.target must be single")
 
 
 def _check_encoders(encoder: TableEncoder) -> None:

@@ -292,7 +292,12 @@ class SingleModel:
 
         Columns that the encoder dropped have none.
         """
-        moved = response(self.network, rows.inputs(max_rows)).double().cpu().numpy()
+        moved = (
+            response(self.network, rows.inputs(max_rows), relative=self.target.moves_apart)
+            .double()
+            .cpu()
+            .numpy()
+        )
         by_column = np.zeros(encoder.n_features_in_)
         np.add.at(by_column, encoder.groups_, moved)
         total = by_column.sum()

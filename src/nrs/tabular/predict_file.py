@@ -43,7 +43,7 @@ class TargetColumns:
 
         Raises ValueError if there are more or fewer `names` than targets.
         """
-        target, about, n = model.target_, model.about_ or {}, model.target_.n_outputs
+        target, about, n = model.target_, model.about_ or {}, model.target_.n_targets
         if not target.several:
             return None
         names = list(names or about.get("target") or map(str, range(n)))

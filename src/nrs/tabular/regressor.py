@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
@@ -17,7 +19,7 @@ from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.folds import MIN_ROWS
 from nrs.tabular.forest.network import members_spread
 from nrs.tabular.parameters import CheckpointParameters, MonotoneParameters, parameters
-from nrs.tabular.targets import refuse_dates
+from nrs.tabular.targets import Loss, QuantileTarget, check_offset, refuse_dates
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -35,7 +37,11 @@ class TableRegressor(RegressorMixin, TableEstimator):
         return self.target_.answer(self.outputs(X))
 
     def partial_fit(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Take one pass over more rows, keeping what was learned.
 
@@ -43,7 +49,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
         use them; so the first rows should be typical ones. ``oob_score_`` and intervals are those
         of the latest rows, as of :meth:`nrs.NRSClassifier.partial_fit`.
         """
-        return self._partial_fit(X, y, sample_weight)
+        return self._partial_fit(X, y, sample_weight, offset=offset)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -62,7 +68,10 @@ class TableRegressor(RegressorMixin, TableEstimator):
                 raise ValueError(
                     f"y must hold numbers; got {y.flat[:3].tolist()}. NRSClassifier is for classes."
                 ) from None
-        return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        finite = self.loss_target().finite if y.ndim == 2 else True
+        return check_array(
+            y, dtype=np.float64, ensure_2d=False, input_name="y", ensure_all_finite=finite
+        )
 
 
 @parameters
@@ -71,9 +80,21 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
 
     Input, parameters and attributes are those of :class:`nrs.NRSClassifier`, but for
     `class_weight` and `classes_`; `oob_prediction_` takes the place of `oob_decision_function_`,
-    and `oob_score_` is R². Targets are standardised inside and the squared error is minimised.
+    and `oob_score_` is R², or D² of another loss. Targets are standardised inside.
     `metric` is "default" (the loss), "r2", "rmse", "mae", or a function
     ``metric(y_true, y_predicted)``, higher being better.
+
+    Parameters
+    ----------
+    loss : str, callable or Target, default="squared"
+        What is minimised: "squared" (predicts the mean), "absolute" (the median), "huber",
+        "quantile"; of numbers that are not negative, with a log link, "poisson", "gamma",
+        "tweedie"; a function ``loss(outputs, y)`` in torch of (rows, n_outputs) predictions and
+        labels in the units of the target that returns one loss per row; or a target, such as
+        :class:`nrs.Huber`, :class:`nrs.Tweedie` or one of your own. See the page on losses.
+    quantiles : sequence of float, optional
+        Quantiles that one network predicts together, such as ``(0.05, 0.5, 0.95)``; see
+        :meth:`predict_quantiles`.
 
     Examples
     --------
@@ -84,8 +105,15 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
     (442,)
     """
 
-    def predict(self, X: TableLike, return_std: bool = False) -> Any:
+    loss: Loss = "squared"
+    quantiles: Sequence[float] | None = None
+
+    def predict(
+        self, X: TableLike, return_std: bool = False, offset: ArrayLike | None = None
+    ) -> Any:
         """Predict the targets: (n_rows,), or (n_rows, n_outputs) if `y` had two dimensions.
+
+        Of several quantiles the one nearest to the median.
 
         Parameters
         ----------
@@ -93,8 +121,12 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         return_std : bool, default=False
             Give a pair of the predictions and of the spread of the forest's members around them:
             how far the members disagree, which grows away from the training rows.
+        offset : array (n_rows,), optional
+            As in :meth:`fit`, of losses with a log link; 0 by default.
         """
         check_is_fitted(self)
+        if offset is not None:
+            return self._with_offset(X, offset, return_std=return_std)
         if not return_std:
             return super().predict(X)
         joint = super().predict(X)
@@ -107,6 +139,48 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         unit = self.target_.scale[0] if self.target_.single else self.target_.scale
         variance = np.average(np.square((members - joint) / unit), axis=0, weights=weights)
         return joint, np.sqrt(variance) * unit
+
+    def _with_offset(self, X: TableLike, offset: ArrayLike, *, return_std: bool) -> np.ndarray:
+        if return_std or not self.target_.takes_offset:
+            what = "return_std" if return_std else f"loss={self.target_.kind!r}"
+            raise ValueError(
+                f"offset is for predictions of losses with a log link; got {what}. Leave one of "
+                "them out."
+            )
+        outputs, added = self.outputs(X), check_offset(offset)
+        check_consistent_length(outputs, added)
+        return self.target_.answer(outputs.double() + torch.from_numpy(added)[:, None])
+
+    def predict_quantiles(self, X: TableLike) -> np.ndarray:
+        """Predict the quantiles of the fit, ascending: (n_rows, n_quantiles).
+
+        (n_rows, n_outputs, n_quantiles) if `y` had two dimensions.
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+
+        Raises
+        ------
+        ValueError
+            If the model was not fitted to quantiles.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = NRSRegressor(quantiles=(0.1, 0.5, 0.9), preset="fast", random_state=0)
+        >>> low, middle, high = model.fit(X, y).predict_quantiles(X[:2]).T
+        >>> bool((low <= middle).all() and (middle <= high).all())
+        True
+        """
+        check_is_fitted(self)
+        if not isinstance(self.target_, QuantileTarget):
+            raise ValueError(
+                f"quantiles need a fit to them, such as NRSRegressor(quantiles=(0.1, 0.5, 0.9)); "
+                f"this model has loss={self.target_.kind!r}"
+            )
+        return self.target_.quantiles(self.outputs(X))
 
     def predict_interval(self, X: TableLike, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a probability of about `level`.

@@ -121,6 +121,9 @@ def grow_forest(task: Task) -> ForestNetwork:
     if folds.scorers:
         network.shares.copy_(torch.from_numpy(owned == 0))
         network.units = _units(rows.sample(MAX_ROWS), task.target, folds.sees(len(owned)))
+    elif task.target.start is not None:
+        start = torch.as_tensor(task.target.start[:, None], dtype=torch.float32)
+        network.out_bias.data += start
     return network
 
 

@@ -412,7 +412,7 @@ def passes(n_outputs: int) -> int:
     return 1 + 2 * min(n_outputs, MAX_OUTPUTS)
 
 
-def response(network: nn.Module, x: Tensor) -> Tensor:
+def response(network: nn.Module, x: Tensor, *, relative: bool = True) -> Tensor:
     """Average change of the outputs for a typical change of each feature.
 
     That is the norm of the gradient of the outputs with respect to a feature, averaged over rows,
@@ -421,8 +421,8 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
     they move. The slope within a bin does not count: many rows may share a value at the edge of a
     narrow bin, as those without a value do, and its slope would drown all others.
 
-    Outputs are taken relative to their mean, since only differences between classes count. Many
-    are replaced by random combinations with signs ±1, whose squared gradients have the sum of all
+    `relative` takes outputs relative to their mean: of classes only differences count. Many are
+    replaced by random combinations with signs ±1, whose squared gradients have the sum of all
     squared gradients as their mean.
 
     **Shape** x ``(B, d)``, result ``(d,)``.
@@ -450,7 +450,7 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
     inputs.requires_grad_()
     with torch.enable_grad():
         outputs = network(inputs) if forest is None else forest.forward_from(inputs)
-        if outputs.shape[1] > 1:
+        if relative and outputs.shape[1] > 1:
             outputs = outputs - outputs.mean(1, keepdim=True)
     directions = torch.eye(outputs.shape[1], dtype=torch.float32)
     if len(directions) > MAX_OUTPUTS:

@@ -32,10 +32,13 @@ from nrs.tabular.rows.memory import Batches, Rows, checksum
 from nrs.tabular.rows.sample import RowSample, hashed_texts, split_places
 from nrs.tabular.rows.stream import Block, StreamedBatches, labelled_rows
 from nrs.tabular.targets import (
+    SQUARED,
     ClassTarget,
-    RegressionTarget,
+    Loss,
     Target,
     check_labelled,
+    check_offset,
+    class_target,
     weights_of_labels,
 )
 from nrs.tabular.threshold import Threshold
@@ -197,6 +200,8 @@ class RowEncoder:
         """Targets, folds, and weights if any: all but the features."""
         source = self.source
         y = self.target.encode_column(read_table(batch.select([source.target])))
+        if source.offset is not None:
+            y = self.target.with_offset(y, source.offsets_of(batch, places))
         keys = source.keys_of(batch, places)
         weights = None if self.class_weights is None else self.class_weights[y]
         if source.weight is not None:
@@ -224,11 +229,13 @@ class TableSource:
         class_weight: ClassWeights = None,
         text_features: Categorical = None,
         time: str | np.ndarray | None = None,
+        offset: str | np.ndarray | None = None,
     ) -> None:
+        self.offset = offset
         self.table, self.weight, self.groups, self.time = table, weight, groups, time
         self.class_weight = class_weight
         self.target = _target_of(table)
-        apart = [one for one in (weight, groups, time) if isinstance(one, str)]
+        apart = [one for one in (weight, groups, time, offset) if isinstance(one, str)]
         missing = [name for name in apart if name not in table.columns]
         if missing:
             raise missing_columns(table.parts[0].path, missing, table.columns)
@@ -266,6 +273,7 @@ class TableSource:
         class_weight: ClassWeights = None,
         text_features: Categorical = None,
         time: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> TableSource:
         """Count a table by all processes present, each reading its share.
 
@@ -288,7 +296,10 @@ class TableSource:
         keys = _per_row("groups", groups, X.n_rows)
         if time is not None and not isinstance(time, str):
             time = read_times(time, X.n_rows)
-        source = cls(X, categorical_features, weight, keys, class_weight, text_features, time)
+        offsets = _per_row("offset", offset, X.n_rows)
+        source = cls(
+            X, categorical_features, weight, keys, class_weight, text_features, time, offsets
+        )
         group = present()
         source.survey(group.rank, group.size)
         if group.size > 1:
@@ -376,6 +387,14 @@ class TableSource:
         weights = read_table(batch.select([self.weight])).column(0, "number").values
         return _checked_weights(weights.astype(np.float64))
 
+    def offsets_of(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> np.ndarray:
+        """The offset of each row of a record batch."""
+        if not isinstance(self.offset, str):
+            assert self.offset is not None
+            return self.offset[self.numbers(places)]
+        offsets = read_table(batch.select([self.offset])).column(0, "number").values
+        return check_offset(offsets.astype(np.float64))
+
     def score_weights(
         self, batch: pyarrow.RecordBatch, places: np.ndarray, weights: np.ndarray | None
     ) -> np.ndarray | None:
@@ -448,7 +467,7 @@ class TableSource:
             return encoder
         # One more pass over the table.
         read = RowEncoder(self, encoder, target, folds)
-        frequency = np.ones(target.n_outputs)
+        frequency = np.ones(target.n_targets)
         if isinstance(target, ClassTarget):
             frequency = np.array([self.labels.weights[label] for label in target.classes.tolist()])
             frequency *= 1.0 if read.class_weights is None else read.class_weights
@@ -468,7 +487,7 @@ class TableSource:
             sums.restore(torch.stack(list(parts)).sum(0).cpu().numpy())
         return encoder.with_means(sums.means())
 
-    def classification(self, threshold: Threshold = None) -> ClassTarget:
+    def classification(self, threshold: Threshold = None, loss: Loss = "log_loss") -> Target:
         """The classes that the target's column holds."""
         labels = self.labels
         if labels.counts is None or not labels.whole:
@@ -479,7 +498,7 @@ class TableSource:
             )
         classes = np.array(sorted(labels.counts))
         weights = None if self.class_weight is None else self._weights_of(classes)
-        return ClassTarget(classes, threshold, weights)
+        return class_target(classes, loss, threshold, weights)
 
     def _weights_of(self, classes: np.ndarray) -> np.ndarray:
         """The weight of each class by `class_weight`, as scikit-learn understands it."""
@@ -490,20 +509,24 @@ class TableSource:
         assert self.class_weight is not None
         return weights_of_labels(self.class_weight, classes)
 
-    def regression(self) -> RegressionTarget:
-        """Mean and deviation of the target's column."""
+    def regression(self, loss: Target = SQUARED) -> Target:
+        """The target of all rows, or what the sample says of its scale."""
         if self.labels.kind == "category":
             raise ValueError(
                 f"a regressor needs a target of numbers; {self.target!r} holds "
                 f"{PLURAL['category']}. Use NRSClassifier."
             )
-        if self.first is not None:
-            kept, places = self.kept()
-            shown = self.first & (self.weights_of(kept, places) > 0)
-            numbers = read_table(kept.select([self.target])).column(0, "number").values
-            return RegressionTarget.of(numbers[shown].astype(np.float64)).varying()
         moments: Moments = self.labels.numbers.moments
-        return RegressionTarget(moments.mean, moments.std, single=True)
+        exact = loss.of_moments(moments.mean, moments.std) if self.first is None else None
+        if exact is not None:
+            return exact
+        kept, places = self.kept()
+        shown = self.weights_of(kept, places) > 0
+        shown = shown if self.first is None else shown & self.first
+        numbers = read_table(kept.select([self.target])).column(0, "number").values
+        offset = None if self.offset is None else self.offsets_of(kept, places)[shown]
+        target = loss.learned(numbers[shown].astype(np.float64), offset)
+        return target if self.first is None else target.varying()
 
     def weighting(self, target: Target) -> tuple[np.ndarray | None, float]:
         """The weight of each class, and the factor of sample weights: their mean is one."""
@@ -552,6 +575,8 @@ def _per_row(name: str, value: Any, n_rows: int) -> str | np.ndarray | None:
         )
     if name == "sample_weight":
         return _checked_weights(array.astype(np.float64))
+    if name == "offset":
+        return check_offset(array)
     missing = missing_cells(array)
     if missing.any():
         raise ValueError(f"groups must name a group for every row; row {missing.argmax()} has none")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import Json
+    from nrs.training.schema import Schema
 
 # Name, value, dtype and row shape of a result of an ONNX file.
 Result = tuple[str, str, "DTypeLike", tuple[int, ...]]
@@ -44,12 +45,12 @@ def mean_probabilities(outputs: Tensor, weights: Tensor | None = None) -> Tensor
     >>> mean_probabilities(outputs).softmax(1)
     tensor([[0.7500, 0.2500]])
     """
-    return (outputs.log_softmax(1) + _log_fractions(outputs, weights)).logsumexp(0).t()
+    return (outputs.log_softmax(1) + log_fractions(outputs, weights)).logsumexp(0).t()
 
 
 def mean_odds(outputs: Tensor, weights: Tensor | None = None) -> Tensor:
     """Average the members' probabilities of each label; the result is their log-odds."""
-    logs = _log_fractions(outputs, weights)
+    logs = log_fractions(outputs, weights)
     yes = (F.logsigmoid(outputs) + logs).logsumexp(0)
     no = (F.logsigmoid(-outputs) + logs).logsumexp(0)
     return (yes - no).t()
@@ -66,7 +67,8 @@ def _fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
     return (weights / weights.sum(0)).unsqueeze(1)
 
 
-def _log_fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
+def log_fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
+    """Logarithms of how much each member counts."""
     if weights is None:
         return _number(-math.log(len(outputs)))
     return _fractions(outputs, weights).log()
@@ -95,6 +97,14 @@ class OutOfBag:
     spread: np.ndarray | None = None
 
 
+def mean_loss(target: Target, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+    """:meth:`Target.loss` of a target that has only :meth:`Target.losses`."""
+    each = target.losses(outputs.t()[None], y)[0]
+    if weights is None:
+        return each.mean()
+    return (each * weights).sum() / weights.sum().clamp_min(torch.finfo(each.dtype).tiny)
+
+
 class Target:
     """One question to a table: encoding, loss, joint answer of members, calibration and score.
 
@@ -107,6 +117,7 @@ class Target:
     nouns : str
         What it is called in messages.
     n_outputs : int
+        Of a network; :attr:`n_targets` is what a row has to predict.
     oob_name : str
         The fitted attribute that holds out-of-bag answers.
     criterion : callable
@@ -126,15 +137,68 @@ class Target:
     oob_name = "oob_prediction_"
     criterion: Callable[..., Tensor]
     combine: Combine = staticmethod(mean_values)
+    # Whether an offset on the scale of the outputs may be given for each row.
+    takes_offset = False
+    # Whether it was, in the fit.
+    has_offset = False
+    # Whether labels may be missing or infinite.
+    finite: bool | Literal["allow-nan"] = True
+    # Where the outputs begin, (outputs,); None for 0.
+    start: np.ndarray | None = None
+    # What a model file says of it, besides `kind`, each entry with its schema.
+    schema: ClassVar[Mapping[str, Schema[object]]] = {}
+    # Whether importances look at how outputs move apart.
+    moves_apart = True
     # Whether only differences between the outputs of a row count.
     is_relative = False
     # Whether a temperature, which `calibrate` finds, divides the outputs.
     has_temperature = False
     metrics: ClassVar[dict[str, Metric]] = {}
 
+    @property
+    def task(self) -> str:
+        """The kind of question, whatever the loss."""
+        return self.kind
+
+    @property
+    def n_targets(self) -> int:
+        """Answers of a row."""
+        return self.n_outputs
+
+    def learned(self, y: np.ndarray, offset: np.ndarray | None = None) -> Target:
+        """This target for these training labels: a copy that knows their scale.
+
+        Parameters
+        ----------
+        y : (n,) or (n, targets), rows that weigh something.
+        offset : (n,), where :attr:`takes_offset`.
+
+        Raises
+        ------
+        ValueError
+            If the loss cannot take these labels.
+        """
+        raise NotImplementedError
+
+    def of_moments(self, mean: np.ndarray, std: np.ndarray) -> Target | None:
+        """:meth:`learned` of mean and deviation of the labels alone, if these will do."""
+        return None
+
+    def varying(self) -> Target:
+        """This target with a scale for outputs that are constant in the rows it has learned."""
+        return self
+
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Labels as what the loss reads."""
         raise NotImplementedError
+
+    def with_offset(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """Encoded labels with an offset of each row."""
+        raise NotImplementedError
+
+    def placed(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """(B, C) outputs with the offsets that are part of encoded labels, if they have any."""
+        return outputs
 
     def encode_column(self, table: Table) -> np.ndarray:
         """The only column of a table of labels, encoded: how files are read."""
@@ -145,6 +209,13 @@ class Target:
         truth = y.t()
         each = self.criterion(outputs, truth.expand(len(outputs), *truth.shape), reduction="none")
         return each if each.ndim == 2 else each.mean(1)
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Gradients of :meth:`losses` with respect to the outputs: (K, C, B)."""
+        with torch.enable_grad():
+            free = outputs.detach().requires_grad_()
+            (found,) = torch.autograd.grad(self.losses(free, y).sum(), free)
+        return found
 
     def loss(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
         """Mean loss of ``(B, C)`` outputs; rows count by their weight."""
@@ -243,6 +314,7 @@ class Target:
         0.5
         """
         measured = {"val_loss": float(self.loss(outputs, y, weights))}
+        outputs = self.placed(outputs, y)
         score = self.default_score(measured, outputs, y, weights)
         if metric == "default":
             return measured | {"score": score}
@@ -274,7 +346,7 @@ class Target:
         self, outputs: Tensor, y: Tensor, counted: Tensor | None
     ) -> tuple[np.ndarray, float]:
         """Answers of calibrated out-of-bag outputs, and their score."""
-        return self.answer(outputs), self.score(outputs, y, counted)
+        return self.answer(self.placed(outputs, y)), self.score(outputs, y, counted)
 
     def finish_in_order(
         self,
@@ -324,6 +396,21 @@ class Target:
     def state(self) -> Json:
         """Everything learned, as JSON values; read by :func:`target_from_state`."""
         raise NotImplementedError
+
+    def again(self, loss: Callable[..., Tensor] | Target | None) -> Target:
+        """This target, read from a model file, with the loss that the user gives again.
+
+        Raises
+        ------
+        ValueError
+            If it needs one that is not given, or is given one that the file holds.
+        """
+        if loss is not None:
+            raise ValueError(
+                f"loss must be left out: the model was fitted with {self.kind!r}, which its file "
+                "holds"
+            )
+        return self
 
     @classmethod
     def from_state(cls, state: Json) -> Target:

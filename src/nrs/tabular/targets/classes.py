@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -14,11 +15,15 @@ from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS
 from nrs.tabular.targets.base import Result, Target, find_temperature, mean_odds, mean_probabilities
 from nrs.tabular.targets.labels import array_from_state, array_state, onnx_labels, shown
+from nrs.tabular.targets.own import Loss, OwnLoss
 from nrs.tabular.threshold import Threshold, find_threshold, is_learned
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import Json
+
+
+NONE = np.empty(0)
 
 
 class ClassTarget(Target):
@@ -43,25 +48,34 @@ class ClassTarget(Target):
 
     def __init__(
         self,
-        classes: np.ndarray,
+        classes: np.ndarray = NONE,
         threshold: Threshold = None,
         class_weights: np.ndarray | None = None,
     ) -> None:
         self.classes = classes
         self.n_outputs = len(classes)
         self.class_weights = class_weights
-        # Learned by `finish`, or given.
+        # Learned by `settle`, or given.
         self.rule: Threshold = None
         self.threshold: float | None = None
-        if threshold is None:
-            return
+        if threshold is not None:
+            self.decide_by(threshold)
+
+    def learned(self, y: np.ndarray, offset: np.ndarray | None = None) -> Self:
+        target = copy.copy(self)
+        target.classes = np.unique(y)
+        target.n_outputs = len(target.classes)
+        return target
+
+    def decide_by(self, threshold: Threshold) -> None:
+        """Predict the second of two classes from this probability on; a rule finds it."""
         if is_learned(threshold):
             self.rule = threshold
         else:
             self.threshold = float(threshold)  # type: ignore[arg-type]
-        if len(classes) != 2:
+        if len(self.classes) != 2:
             raise ValueError(
-                f"threshold is for two classes; y has {len(classes)}. Leave threshold out."
+                f"threshold is for two classes; y has {len(self.classes)}. Leave threshold out."
             )
 
     def encode(self, y: np.ndarray) -> np.ndarray:
@@ -95,6 +109,9 @@ class ClassTarget(Target):
             return self.encode(np.array(column.levels))[column.values]
         values = table.column(0, "boolean" if kind == "b" else "number").values
         return self.encode(values.astype(self.classes.dtype))
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        return outputs.softmax(1) - F.one_hot(y, self.n_outputs).t()
 
     def indicators(self, y: np.ndarray, outputs: np.ndarray | None = None) -> np.ndarray:
         hot: np.ndarray = y[:, None] == (np.arange(self.n_outputs) if outputs is None else outputs)
@@ -225,7 +242,7 @@ class ClassTarget(Target):
         return state
 
     @classmethod
-    def from_state(cls, state: Json) -> ClassTarget:
+    def from_state(cls, state: Json) -> Self:
         weights = state.get("class_weights")
         if weights is not None:
             weights = np.array([float.fromhex(weight) for weight in weights])
@@ -256,9 +273,15 @@ class MultilabelTarget(Target):
     metrics = LABEL_METRICS
     has_temperature, calibrate = True, find_temperature
 
-    def __init__(self, n_labels: int) -> None:
+    def __init__(self, n_labels: int = 0) -> None:
         self.n_outputs = n_labels
         self.classes = np.arange(n_labels)
+
+    def learned(self, y: np.ndarray, offset: np.ndarray | None = None) -> Self:
+        target = copy.copy(self)
+        target.n_outputs = y.shape[1]
+        target.classes = np.arange(target.n_outputs)
+        return target
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """The 0/1 labels as float32, ``(n, labels)``.
@@ -275,6 +298,9 @@ class MultilabelTarget(Target):
                 "again."
             )
         return np.ascontiguousarray(y, dtype=np.float32)
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        return (outputs.sigmoid() - y.t()) / self.n_outputs
 
     def answer(self, outputs: Tensor) -> np.ndarray:
         return expit(outputs.double().cpu().numpy())
@@ -311,8 +337,62 @@ class MultilabelTarget(Target):
         return {"kind": self.kind, "n_labels": self.n_outputs}
 
     @classmethod
-    def from_state(cls, state: Json) -> MultilabelTarget:
+    def from_state(cls, state: Json) -> Self:
         return cls(state["n_labels"])
+
+
+class OwnClasses(OwnLoss, ClassTarget):
+    """One of several classes; the labels are their numbers, and probabilities a softmax."""
+
+    kind, task = "own_classes", "classes"
+
+    def calibrate(self, outputs: Tensor, y: Tensor, weights: Tensor | None = None) -> float:
+        # Probabilities are right by their own loss.
+        return find_temperature(ClassTarget(self.classes), outputs, y, weights)
+
+
+class OwnLabels(OwnLoss, MultilabelTarget):
+    """Several labels per row, 0 or 1 each; probabilities are sigmoids."""
+
+    kind, task = "own_multilabel", "multilabel"
+
+    def calibrate(self, outputs: Tensor, y: Tensor, weights: Tensor | None = None) -> float:
+        return find_temperature(MultilabelTarget(self.n_outputs), outputs, y, weights)
+
+
+def class_target(
+    labels: np.ndarray,
+    loss: Loss = "log_loss",
+    threshold: Threshold = None,
+    class_weights: np.ndarray | None = None,
+) -> Target:
+    """The target of classes, ascending, or of several labels per row (n, labels), by its loss.
+
+    `class_weights` are those of :class:`ClassTarget`; of another loss they count in training only.
+
+    Raises
+    ------
+    ValueError
+        If there is no such loss, or a threshold is not for this target.
+    """
+    several = labels.ndim == 2
+    if several and threshold is not None:
+        raise ValueError("threshold is for two classes; y has several labels per row")
+    if loss == "log_loss":
+        return (
+            MultilabelTarget(labels.shape[1])
+            if several
+            else ClassTarget(labels, threshold, class_weights)
+        )
+    given = loss() if isinstance(loss, type) else loss
+    if not isinstance(given, Target):
+        if not callable(given):
+            raise ValueError(f"loss must be 'log_loss', a function or a Target; got {loss!r}")
+        given = (OwnLabels() if several else OwnClasses()).use(given)
+    target = given.learned(labels)
+    if isinstance(target, ClassTarget) and threshold is not None:
+        target.decide_by(threshold)
+    return target
 
 
 def _mean(right: Tensor, weights: Tensor | None) -> float:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import column_or_1d
 
 if TYPE_CHECKING:
-    from nrs.tabular.types import ClassWeights, Json
+    from nrs.tabular.types import ArrayLike, ClassWeights, Json
 
 
 def refuse_dates(y: np.ndarray) -> None:
@@ -18,6 +19,17 @@ def refuse_dates(y: np.ndarray) -> None:
         raise ValueError(
             f"y must hold numbers; it holds {held}. Turn them into numbers, such as days."
         )
+
+
+def check_offset(offset: ArrayLike) -> np.ndarray:
+    """Offsets (n,) as float64; refuse any that is not finite."""
+    found = column_or_1d(np.asarray(offset, dtype=np.float64))
+    if (wrong := ~np.isfinite(found)).any():
+        raise ValueError(
+            f"offset must be finite; got {found[wrong][0]:g} in row {int(np.argmax(wrong))}. It is "
+            "on the scale of the logarithm: pass np.log(exposure)."
+        )
+    return found
 
 
 def check_labelled(n_rows: int, target: str, source: str) -> None:

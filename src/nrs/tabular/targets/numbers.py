@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -65,11 +65,14 @@ class RegressionTarget(Target):
         """The same target with a scale of 1 for a constant output, which other rows may vary."""
         return RegressionTarget(self.mean, self.scale, single=self.single)
 
-    def units(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def units(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         weights = weights if weights.any() else np.ones(len(y))
         mean = np.average(y.astype(np.float64), axis=0, weights=weights)
         std = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weights))
         return np.where(std > 0, std, 1.0), mean
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        return 2 * (outputs - y.t()) / self.n_targets
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Standardised values, ``(n, outputs)``.
@@ -80,9 +83,9 @@ class RegressionTarget(Target):
             If the number of outputs is another one.
         """
         columns = y.reshape(len(y), -1)
-        if columns.shape[1] != self.n_outputs:
+        if columns.shape[1] != self.n_targets:
             raise ValueError(
-                f"y must have {self.n_outputs} outputs as in training; got {columns.shape[1]}"
+                f"y must have {self.n_targets} outputs as in training; got {columns.shape[1]}"
             )
         # A constant output has no scale, and is predicted as its mean whatever the network says.
         # A row of weight 0 may be far off, and 0 times infinity would be NaN in the loss.
@@ -99,21 +102,25 @@ class RegressionTarget(Target):
         return self.encode(table.column(0, "number").values.astype(np.float64))
 
     def answer(self, outputs: Tensor) -> np.ndarray:
+        return self.numbers(outputs.double().cpu().numpy())
+
+    def numbers(self, standard: np.ndarray) -> np.ndarray:
+        """Standardised numbers in the units of the target."""
         # Of targets near the ends of float64, what would be beyond it is its end.
         with np.errstate(over="ignore"):
-            values = outputs.double().cpu().numpy() * self.std + self.mean
+            values = standard * self.std + self.mean
         values = np.clip(values, -MAX_FLOAT, MAX_FLOAT)
         return values[:, 0] if self.single else values
 
     def truth(self, y: Tensor) -> np.ndarray:
-        return self.answer(y)
+        return self.numbers(y.double().cpu().numpy())
 
-    def residuals(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> np.ndarray:
+    def residuals(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> np.ndarray | None:
         """Sizes of the out-of-bag errors in standardised units, (N_QUANTILES, n_outputs)."""
         errors = (outputs - y).abs().double().numpy()
         weight = np.ones(len(errors)) if weights is None else weights.double().numpy()
-        levels = np.linspace(0, 1, N_QUANTILES)
-        return np.column_stack([conformal_quantiles(one, weight, levels) for one in errors.T])
+        each = [conformal_quantiles(one, weight, error_levels()) for one in errors.T]
+        return np.column_stack(each)
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         # A constant output is predicted as its mean, 0 here, whatever the network says.
@@ -147,7 +154,7 @@ class RegressionTarget(Target):
         }
 
     @classmethod
-    def from_state(cls, state: Json) -> RegressionTarget:
+    def from_state(cls, state: Json) -> Self:
         mean, std = (np.array([float.fromhex(v) for v in state[key]]) for key in ("mean", "std"))
         return cls(mean, std, single=state["single"])
 
@@ -165,6 +172,11 @@ class _Scale(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.std + self.mean
+
+
+def error_levels() -> np.ndarray:
+    """The levels of the quantiles that are kept of errors."""
+    return np.linspace(0, 1, N_QUANTILES)
 
 
 def conformal_quantiles(errors: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
