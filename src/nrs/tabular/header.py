@@ -296,8 +296,8 @@ _NAME: dict[str, Schema[object]] = {"name": text()}
 _OWN = {"own": record({"kind": text(), **_NAME, "state": mapping(plain)})}
 _OF_CLASSES = {
     "classes": record(_CLASS_FIELDS, absent=_LATER_CLASS_FIELDS),
-    "own_classes": record(_CLASS_FIELDS | _NAME, absent=_LATER_CLASS_FIELDS),
     "multilabel": record(_LABEL_FIELDS),
+    "own_classes": record(_CLASS_FIELDS | _NAME, absent=_LATER_CLASS_FIELDS),
     "own_multilabel": record(_LABEL_FIELDS | _NAME),
     **_OWN,
 }

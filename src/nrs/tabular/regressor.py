@@ -151,6 +151,11 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         check_consistent_length(outputs, added)
         return self.target_.answer(outputs.double() + torch.from_numpy(added)[:, None])
 
+    def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R² of the predictions, whatever the loss; of ``loss="aft"`` the concordance."""
+        check_is_fitted(self)
+        return self.target_.rate(y, self.predict(X), sample_weight)
+
     def predict_quantiles(self, X: TableLike) -> np.ndarray:
         """Predict the quantiles of the fit, ascending: (n_rows, n_quantiles).
 

@@ -38,6 +38,7 @@ from nrs.tabular.targets.numbers import RegressionTarget, conformal_quantiles
 from nrs.tabular.targets.own import Loss, OwnTarget, RowLoss
 from nrs.tabular.targets.quantiles import QuantileTarget
 from nrs.tabular.targets.rates import GammaTarget, PoissonTarget, RateTarget, Tweedie
+from nrs.tabular.targets.survival import SurvivalTarget, concordance
 
 if TYPE_CHECKING:
     from nrs.tabular.types import Json
@@ -63,12 +64,14 @@ __all__ = [
     "RegressionTarget",
     "RowLoss",
     "SquaredTarget",
+    "SurvivalTarget",
     "Target",
     "Tweedie",
     "beyond_chance",
     "check_labelled",
     "check_offset",
     "class_target",
+    "concordance",
     "conformal_quantiles",
     "find_loss",
     "find_temperature",
@@ -85,6 +88,7 @@ __all__ = [
 
 _NUMBERS: tuple[type[LossTarget], ...] = (
     SquaredTarget, AbsoluteTarget, Huber, QuantileTarget, PoissonTarget, GammaTarget, Tweedie,
+    SurvivalTarget,
 )  # fmt: skip
 _LOSSES = {kind.kind: kind for kind in _NUMBERS}
 SQUARED = SquaredTarget()

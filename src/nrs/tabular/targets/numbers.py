@@ -130,6 +130,10 @@ class RegressionTarget(Target):
         counts = weights.numpy() > 0
         return float(r2_score(truth[counts], known[counts], sample_weight=weights[counts]))
 
+    def rate(self, y: np.ndarray, answers: np.ndarray, weights: np.ndarray | None) -> float:
+        """What `score` of an estimator gives for labels and predictions: R²."""
+        return float(r2_score(y, answers, sample_weight=weights))
+
     def explained(self, outputs: Tensor, chosen: Tensor) -> Tensor:
         """The number in the units of the target."""
         mean, std = (torch.from_numpy(values)[chosen] for values in (self.mean, self.std))
