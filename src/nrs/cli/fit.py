@@ -14,19 +14,26 @@ from nrs.cli.errors import refusals
 from nrs.cli.options import (
     AsJson,
     Categorical,
+    Dates,
+    Decimal,
     Drop,
     Encoding,
     Jobs,
     LabelledParts,
     Monotone,
+    Na,
     Seed,
+    Sheet,
     Targets,
     Task,
+    Types,
     check_jobs,
     echo_scores,
+    read_types,
     score_line,
     signs_of,
 )
+from nrs.cli.report import in_flags
 from nrs.cli.terminal import Grid, echo, echo_json
 
 if TYPE_CHECKING:
@@ -85,7 +92,12 @@ def fit(
             help="Checkpoint folder; an interrupted fit resumes from it.", show_default=False
         ),
     ] = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = "auto",
+    sheet: Sheet = None,
+    decimal: Decimal = "",
+    dates: Dates = "",
+    na: Na = None,
+    types: Types = None,
     stream: Annotated[
         bool,
         typer.Option("--stream", help="Read a Parquet or Arrow file in chunks."),
@@ -107,13 +119,16 @@ def fit(
         raise ValueError(f"preset must be one of {', '.join(_PRESETS)}; got {preset!r}")
     signs = signs_of(monotone)
     model_path, page_path = output_paths(source, out)
+    from nrs.datasets.convert import Overrides
     from nrs.files.fit import fit_table
     from nrs.training.processes import processes
 
     columns = {"drop": drop or [], "categorical": categorical or []}
+    overrides = Overrides(decimal, dates, tuple(na or ()), read_types(types))
+    reading: dict[str, Any] = {"encoding": encoding, "sheet": sheet, "overrides": overrides}
     # The processes of a launcher such as torchrun, if there is one; one of them prints and writes.
     with processes() as group:
-        table = _read(source, target, task, columns, encoding, stream)
+        table = _read(source, target, task, columns, reading, stream)
         prints = not (quiet or as_json) and group.is_writer
         if prints:
             print_schema(table)
@@ -152,14 +167,15 @@ def _read(
     target: list[str],
     task: str,
     columns: dict[str, list[str]],
-    encoding: str,
+    reading: dict[str, Any],
     stream: bool,
 ) -> LabelledTable:
     from nrs.files.read import is_streamed, read_labelled, scan_labelled
 
     if stream or is_streamed(source):
         return scan_labelled(source, target, task=task, **columns)
-    return read_labelled(source, target, task=task, encoding=encoding, **columns)
+    options: dict[str, Any] = {**reading, **columns}
+    return read_labelled(source, target, task=task, **options)
 
 
 def write_fitted(fitted: FittedFile, model_path: Path, page_path: Path | None) -> list[str]:
@@ -247,6 +263,10 @@ def print_schema(table: LabelledTable) -> None:
             echo(f"  {target.name}: {values}")
     if table.unlabelled:
         echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
+    from nrs.files.read import describe_readings
+
+    for line in describe_readings(table.readings):
+        echo(in_flags(line, {"dates": "--dates", "decimal": "--decimal"}))
     identifiers = [one.name for one in table.columns if one.is_identifier]
     if identifiers:
         name = identifiers[0]

@@ -59,7 +59,49 @@ Monotone = Annotated[
         "age=+1,price=-1; comma-separated, or repeat the option.",
     ),
 ]
-Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of a text file; auto finds it.")]
+Sheet = Annotated[
+    str | None, typer.Option(help="Sheet of a workbook; default: the first.", show_default=False)
+]
+Decimal = Annotated[
+    str, typer.Option(help="Decimal sign of all numbers: . or ,", show_default=False)
+]
+Dates = Annotated[
+    str, typer.Option(help="Order of all dates: dmy, mdy or ymd.", show_default=False)
+]
+Na = Annotated[
+    list[str] | None,
+    typer.Option("--na", help="Cell that means missing, such as -200; may be repeated."),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        metavar="COLUMN=TYPE",
+        help="What a column is: number, date, time, category or text; may be repeated.",
+    ),
+]
+
+
+def read_types(given: list[str] | None) -> dict[str, str]:
+    """Types of columns from COLUMN=TYPE; a name may hold an equals sign.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> read_types(["zip=category", "a=b=date"])
+    {'zip': 'category', 'a=b': 'date'}
+    """
+    found = {}
+    for text in given or []:
+        name, sign, kind = text.rpartition("=")
+        if not sign or not name:
+            raise ValueError(f"type must be COLUMN=TYPE, such as zip=category; got {text!r}")
+        found[name] = kind
+    return found
 
 
 def signs_of(monotone: list[str] | None) -> dict[str, int] | None:

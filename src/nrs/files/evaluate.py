@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrs.datasets.convert import apply_plan
+from nrs.datasets.reading import Plan
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import stream_table_file
 from nrs.files.scores import AnyScored, model_outputs, score_outputs
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def evaluate_file(
-    model: TableModel, source: Source, target: str | Sequence[str], *, encoding: str = "utf-8"
+    model: TableModel, source: Source, target: str | Sequence[str], *, encoding: str = "auto"
 ) -> tuple[AnyScored, int]:
     """Predict the rows of a labelled table and score the predictions.
 
@@ -37,9 +39,22 @@ def evaluate_file(
         name: _kind(targets.labels[place] if targets and targets.labels else classes)
         for place, name in enumerate(names)
     }
+    known = (model.about_ or {}).get("target")
+    fitted = [known] if isinstance(known, str) else known or []
+    # A target is read as in the fit, whatever it is called here.
+    reading = (model.about_ or {}).get("reading") or {}
+    plans = {
+        name: Plan.from_dict(reading[before])
+        for name, before in zip(names, fitted, strict=False)
+        if before in reading
+    }
+    kinds |= {name: "category" for name, plan in plans.items() if plan.reads_text}
     task: Task = "regression" if classes is None else "classification"
     truths, outputs, places, at, watch = [], [], [], 0, Watch()
     for chunk in stream_table_file(source, columns | kinds, encoding=encoding):
+        for name, plan in plans.items():
+            place = chunk.column_names.index(name)
+            chunk = chunk.set_column(place, name, apply_plan(chunk.column(name), plan))
         part, rows = labelled_rows(chunk, names)
         if len(rows):
             truths.append(

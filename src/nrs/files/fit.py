@@ -103,6 +103,15 @@ def _fitted(
         "scores": None if scored is None else scored.scores(),
         "seconds": round(seconds, 3),
     }
+    plans = {
+        name: table.readings[name].plan
+        for name in (table.targets.names if table.targets else [table.target])
+        if name in table.readings
+    }
+    # How the target's cells are read where a file has them as texts.
+    reading = {name: plan.to_dict() for name, plan in plans.items() if plan is not None}
+    if reading:
+        about["reading"] = reading
     if table.targets is not None:
         about["labels"] = table.targets.labels
     if isinstance(scored, ScoredTargets):

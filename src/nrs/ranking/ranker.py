@@ -81,7 +81,8 @@ class NRSRanker(CheckpointParameters, MemberEstimator):
         an optional ``@k``, "loss", or a function ``metric(scores, labels, mask)`` of padded
         tensors, higher being better.
     n_per, n_h, layout, hidden, dropout, scale, epochs, lr, weight_decay, patience, time_limit, \
-categorical_features, text_features, random_state, n_jobs, device, verbose, callbacks, checkpoint
+categorical_features, text_features, convert, random_state, n_jobs, device, verbose, callbacks, \
+checkpoint
         As of :class:`nrs.NRSClassifier`.
 
     Attributes

@@ -203,6 +203,10 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
         softmax or sigmoids of the outputs, and are calibrated by the log-loss of out-of-bag rows.
     categorical_features : list of names, list of indices or boolean mask, optional
         Columns to take as categories beside those whose dtype says so.
+    convert : bool, default=True
+        Whether columns of strings that hold numbers, dates or times as people write them are read
+        as such: decimal commas, thousands, units, percent, dates in any order, decided on the
+        whole column and kept with the model. Codes such as "01234" stay text.
     text_features : list of names, list of indices or boolean mask, optional
         Columns to read as free text, and no others. None finds them: columns of more than 64
         different strings, at least half of their cells different, of at least 3 words and 20

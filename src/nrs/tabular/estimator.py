@@ -201,7 +201,10 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             return self.read_rows(X, y, sample_weight, groups, time, offset, reset=True)
         classes = getattr(self, "class_weight", None)
         columns, texts = self.categorical_features, self.text_features
-        source = TableSource.of(X, columns, y, sample_weight, groups, classes, texts, time, offset)
+        source = TableSource.of(
+            X, columns, y, sample_weight, groups, classes, texts, time, offset,
+            convert=self.convert,
+        )  # fmt: skip
         self.n_features_in_ = source.n_columns
         self.feature_names_in_ = np.array(source.names, dtype=object)
         return source

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nrs.core.permutations import LAYOUTS
+from nrs.datasets.dialects import COMPOUNDS, NUMBER_FORMS
+from nrs.datasets.reading import KINDS as PLANNED
+from nrs.datasets.reading import ORDERS
 from nrs.tabular.encode.category import CategoryEncoder
 from nrs.tabular.encode.date import PARTS, DateEncoder
 from nrs.tabular.encode.encoder import KINDS, STATE_VERSION, TableEncoder
@@ -185,6 +188,26 @@ _SPARSE = record(
     {"kept": list_of(COUNT), "scale": list_of(real(0)), "bound": real(0, LIMIT)},
     defaults={"bound": LIMIT},
 )
+_PLAN: dict[str, Schema[object]] = {
+    "decimal": choice(".", ","),
+    "thousands": choice("", *{form[1] for form in NUMBER_FORMS}),
+    "units": list_of(text(100), 0, 100),
+    "compound": choice("", *COMPOUNDS),
+    "order": choice("", *ORDERS),
+    "sentinels": list_of(real(), 0, 1000),
+    "missing": list_of(text(MAX_ITEMS), 0, 1000),
+    "reads_text": flag,
+}
+
+
+def _plan(value: object, place: str) -> Json:
+    """How texts are read, which says an order of dates and only of these."""
+    found = record({"kind": choice(*PLANNED), **_PLAN}, absent=_PLAN)(value, place)
+    dated = (found["kind"] == "date") == bool(found.get("order"))
+    require(dated, f"{place}.order must be that of dates")
+    return found
+
+
 _ENCODER_STATE = record(
     {
         "version": choice(STATE_VERSION),
@@ -196,7 +219,9 @@ _ENCODER_STATE = record(
         "numbers": record(_NUMBER_FIELDS | _LATER_NUMBER_FIELDS, absent=_LATER_NUMBER_FIELDS),
         "columns": list_of(record({"index": COUNT, "first": COUNT, "state": anything})),
         "sparse": optional(_SPARSE),
-    }
+        "plans": list_of(record({"index": COUNT, "plan": _plan})),
+    },
+    defaults={"plans": []},
 )
 
 
@@ -220,10 +245,22 @@ def _encoder(value: object, place: str) -> Json:
     for at, entry in enumerate(state["columns"]):
         own = _STATES[kinds[entry["index"]]]
         entry["state"] = own(entry["state"], f"{place}.columns[{at}].state")
+    planned = [entry["index"] for entry in state["plans"]]
+    require(len(set(planned)) == len(planned), f"{place}.plans must plan each column once")
+    right = all(
+        one < len(kinds) and _suits(kinds[one], entry["plan"]["kind"])
+        for one, entry in zip(planned, state["plans"], strict=True)
+    )
+    require(right, f"{place}.plans must be of the kinds that {place}.kinds says")
     if state["sparse"] is not None:
         _check_sparse(state["sparse"], kinds, f"{place}.sparse")
         require(not encoded, f"{place}.sparse must be the only encoder")
     return state
+
+
+def _suits(kind: str, planned: str) -> bool:
+    """Whether a column of a kind may be read by a plan of one."""
+    return kind == planned or (planned == "category" and kind == "text")
 
 
 def _check_sparse(state: Json, kinds: list[str], where: str) -> None:
@@ -245,6 +282,7 @@ _HISTORY = record(
 _ABOUT_FIELDS: dict[str, Schema[object]] = {
     "target": either(text(MAX_ITEMS), list_of(text(MAX_ITEMS))),
     "labels": optional(list_of(list_of(scalar, 2, 2))),
+    "reading": optional(mapping(_plan)),
 }
 _ABOUT = record(_ABOUT_FIELDS, absent=_ABOUT_FIELDS, others=anything)
 _FOREST = record(

@@ -60,6 +60,7 @@ class TrainParameters(RunParameters):
     metric: str | Callable[..., float] | None = None
     categorical_features: Categorical = None
     text_features: Categorical = None
+    convert: bool = True
 
 
 @parameters

@@ -84,7 +84,8 @@ def predict_chunks(
     probabilities: bool = False,
     interval: float | None = None,
     keep: Sequence[str] = (),
-    encoding: str = "utf-8",
+    encoding: str = "auto",
+    sheet: str | None = None,
 ) -> Iterator[pyarrow.Table]:
     """Predict the rows of a table file chunk by chunk, as the method ``predict_file`` of a model.
 
@@ -103,7 +104,7 @@ def predict_chunks(
     if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("interval needs a regressor; this model predicts classes")
     columns, watch = input_columns(model, source, encoding), Watch()
-    for chunk in stream_table_file(source, columns, also=keep, encoding=encoding):
+    for chunk in stream_table_file(source, columns, also=keep, encoding=encoding, sheet=sheet):
         # By position: a kept column may be one that the model reads, too.
         X = model_rows(model, chunk.select(range(len(columns))))
         found = _predictions(model, X, probabilities, interval, watch)
@@ -139,6 +140,9 @@ def input_columns(
     """Columns that a model reads, with their kinds; all but `targets` if it knows no names."""
     # A file's reader knows texts as categories.
     kinds = ["category" if kind == "text" else kind for kind in model.encoder_.kinds_]
+    for index, plan in model.encoder_.plans.items():
+        if plan.reads_text:
+            kinds[index] = "category"
     if hasattr(model, "feature_names_in_"):
         return dict(zip(model.feature_names_in_.tolist(), kinds, strict=True))
     if str(source) == "-":

@@ -58,7 +58,7 @@ class Watch:
             warnings.warn(
                 f"Cells far beyond the training range, whose answers are doubtful: {named}",
                 ColumnWarning,
-                stacklevel=_outside(),
+                stacklevel=outside(),
             )
         lost: Counter[int] = Counter()
         for column, count in self.unknown.items():
@@ -74,11 +74,11 @@ class Watch:
                 f"Most cells are missing or unseen in training, of {self.n_rows} rows: "
                 f"{_named(names, lost)}. Check the spelling and type of these columns.",
                 ColumnWarning,
-                stacklevel=_outside(),
+                stacklevel=outside(),
             )
 
 
-def _outside() -> int:
+def outside() -> int:
     """How many calls up the package was called, whichever of its methods that was."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("nrs."):

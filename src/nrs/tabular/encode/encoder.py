@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,9 +13,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from nrs.datasets.reading import TRIED, Decision, Plan
 from nrs.tabular.encode.category import CategoryEncoder, CategoryStatistics
-from nrs.tabular.encode.column_encoder import ColumnEncoder, Statistics, Watch
-from nrs.tabular.encode.columns import Column, Kind
+from nrs.tabular.encode.column_encoder import (
+    ColumnEncoder,
+    ColumnWarning,
+    Statistics,
+    Watch,
+    outside,
+)
+from nrs.tabular.encode.columns import Column, Kind, decide_column
 from nrs.tabular.encode.date import DateEncoder, DateStatistics
 from nrs.tabular.encode.level_means import LevelMeans
 from nrs.tabular.encode.number import NumberBlock, NumberEncoder, NumberStatistics
@@ -37,6 +46,7 @@ STATISTICS: dict[Kind, type[Statistics]] = {
     **dict.fromkeys(("text", "string"), TextStatistics),
 }
 STATE_VERSION = 1
+_DIGIT = re.compile(r"\d")
 # Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
 FRAME_COLUMNS = 16
 
@@ -104,6 +114,10 @@ class TableEncoder(BaseEstimator):
     scale: Literal["standard", "none"] = "standard"
     max_levels: int = 64
 
+    def __post_init__(self) -> None:
+        # How columns of texts are read as numbers or dates, by index.
+        self.plans: dict[int, Plan] = {}
+
     def fit(self, X: Any, rows: np.ndarray | None = None) -> TableEncoder:
         """Learn from a table that :func:`read_table` reads, or from some `rows`: indices or a mask.
 
@@ -125,6 +139,9 @@ class TableEncoder(BaseEstimator):
             scaler = SparseScaler.fit(table, rows, scaled=self.scale == "standard")
             return self._adopt(table.names, kinds, {}, scaler)
         encoders: dict[int, ColumnEncoder] = {}
+        # A column that is declared has no other reading.
+        table.plans = {k: plan for k, plan in table.plans.items() if k not in declared}
+        self.plans = {k: plan for k, plan in table.plans.items() if plan is not None}
         if table.matrix is not None:
             kinds = ["boolean" if table.matrix.dtype == bool else "number"] * table.n_columns
             together = [index for index in range(table.n_columns) if index not in declared]
@@ -134,6 +151,10 @@ class TableEncoder(BaseEstimator):
             if index not in encoders:
                 forced = index in declared or index in (table.texts or ())
                 column = _read(table, index, "category" if forced else None, rows)
+                decision = None if forced else decide_text(table, index, column)
+                if decision is not None:
+                    self._convert(table, index, decision)
+                    column = _read(table, index, None, rows)
                 kind = counted_kind(index, column.kind, declared, table.texts)
                 if kind == "string" and len(column.levels) <= self.max_levels:
                     kind = "category"
@@ -142,12 +163,26 @@ class TableEncoder(BaseEstimator):
                 kinds[index] = kind_of(column.kind, encoders[index])
         return self._adopt(table.names, kinds, encoders)
 
+    def _convert(self, table: Table, index: int, decision: Decision) -> None:
+        """Let a table be read as decided, now and later."""
+        if decision.plan is not None:
+            self.plans[index] = table.plans[index] = decision.plan
+        if decision.ambiguous and decision.plan is not None:
+            warnings.warn(
+                f"{table.label(index)} allows two readings; it is read as "
+                f"{decision.plan.words()}. Convert it yourself if that is wrong.",
+                ColumnWarning,
+                stacklevel=outside(),
+            )
+
     def fit_statistics(self, statistics: TableStatistics, sample: Table) -> TableEncoder:
         """Fit from what was counted elsewhere, such as in one pass over a table in many files.
 
         Bounds of numbers and dates come from a sample of its rows.
         """
         self._check_parameters()
+        self.plans = dict(statistics.plans)
+        sample.plans |= self.plans
         encoders = {
             index: column.encoder(self.scale, int(self.max_levels), _read(sample, index, kind))
             for index, (kind, column) in enumerate(statistics.columns)
@@ -373,12 +408,17 @@ class TableEncoder(BaseEstimator):
             if absent or extra:
                 differing = f"missing {absent}, unexpected {extra}"
                 raise ValueError(f"The table's columns differ from those in training: {differing}")
-            return np.array([known[name] for name in self.names])
+            return self._planned(table, np.array([known[name] for name in self.names]))
         if table.n_columns != self.n_features_in_:
             # scikit-learn's own words.
             expected = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
             raise ValueError(f"X has {table.n_columns} features, but {expected}")
-        return np.arange(self.n_features_in_)
+        return self._planned(table, np.arange(self.n_features_in_))
+
+    def _planned(self, table: Table, source: np.ndarray) -> np.ndarray:
+        """The positions, of a table that is read as the training table was from here on."""
+        table.plans = {int(source[index]): plan for index, plan in self.plans.items()}
+        return source
 
     def to_state(self) -> dict[str, Any]:
         """Everything learned, as a dictionary that JSON can hold; see :meth:`from_state`."""
@@ -396,6 +436,7 @@ class TableEncoder(BaseEstimator):
                 for index, encoder in self._singly.items()
             ],
             "sparse": None if self._sparse is None else self._sparse.state(),
+            "plans": [{"index": k, "plan": one.to_dict()} for k, one in self.plans.items()],
         }
 
     @classmethod
@@ -411,12 +452,28 @@ class TableEncoder(BaseEstimator):
         for entry in state["columns"]:
             encoders[entry["index"]] = KINDS[kinds[entry["index"]]](**entry["state"])
         scaler = None if state["sparse"] is None else SparseScaler(**state["sparse"])
+        encoder.plans = {
+            entry["index"]: Plan.from_dict(entry["plan"]) for entry in state.get("plans", [])
+        }
         return encoder._adopt(state["names"], kinds, encoders, scaler)
 
 
 def _read(table: Table, index: int, kind: Kind | None, rows: np.ndarray | None = None) -> Column:
     column = table.column(index, kind)
     return column if rows is None else replace(column, values=column.values[rows])
+
+
+def decide_text(table: Table, index: int, column: Column) -> Decision | None:
+    """How a column of texts is read; None where that is known, or they are words."""
+    if index in table.plans or not table.convert or index in table.declared:
+        return None
+    if column.kind != "category" or column.coded or index in (table.texts or ()):
+        return None
+    # Levels are sorted, and digits come before letters.
+    if not any(map(_DIGIT.search, column.levels[:TRIED])):
+        return None
+    name = "" if table.names is None else table.names[index]
+    return decide_column(column, name)
 
 
 def counted_kind(
@@ -446,13 +503,18 @@ def count(column: Column, kind: Kind | None = None) -> Statistics:
 class TableStatistics:
     """What is counted of a table that is read in parts: the kind and statistics of each column."""
 
-    def __init__(self, names: Sequence[str], kinds: Sequence[Kind]) -> None:
+    def __init__(
+        self, names: Sequence[str], kinds: Sequence[Kind], plans: Mapping[int, Plan] | None = None
+    ) -> None:
         self.names, self.n_rows = list(names), 0
+        # How columns of texts are read, by index.
+        self.plans = dict(plans or {})
         self.columns = [(kind, STATISTICS[kind](kind)) for kind in kinds]
 
     def add(self, table: Table) -> None:
         """Count the rows of a table in memory, whose first columns these are."""
         self.n_rows += table.n_rows
+        table.plans |= self.plans
         for index, (kind, column) in enumerate(self.columns):
             cells = _read(table, index, kind)
             try:
@@ -473,11 +535,13 @@ class TableStatistics:
             "kinds": [kind for kind, _ in self.columns],
             "n_rows": self.n_rows,
             "columns": [column.state() for _, column in self.columns],
+            "plans": [[index, plan.to_dict()] for index, plan in self.plans.items()],
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableStatistics:
-        statistics = cls(state["names"], state["kinds"])
+        plans = {index: Plan.from_dict(plan) for index, plan in state["plans"]}
+        statistics = cls(state["names"], state["kinds"], plans)
         statistics.n_rows = state["n_rows"]
         for (_, column), counted in zip(statistics.columns, state["columns"], strict=True):
             column.restore(counted)

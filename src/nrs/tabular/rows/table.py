@@ -6,7 +6,7 @@ import io
 import json
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,11 +14,14 @@ import numpy as np
 import torch
 
 from nrs.datasets.large_table import Table
+from nrs.datasets.reading import Plan, decide
 from nrs.datasets.table_file_errors import missing_columns
+from nrs.tabular.encode.category import MAX_LEVELS
 from nrs.tabular.encode.columns import (
     PLURAL,
     Column,
     Kind,
+    decide_column,
     labels_as_array,
     level_text,
     missing_cells,
@@ -177,6 +180,40 @@ class StreamedRows(Rows):
         return checksum(np.frombuffer(told, dtype=np.uint8))
 
 
+def find_plans(table: Table, names: Sequence[str], kept: Collection[int]) -> dict[int, Plan]:
+    """How columns of texts are read as numbers or dates, by index, decided on all of their cells.
+
+    Those whose first rows are words are not read further; nor are those that `kept` names.
+    """
+    texts = [
+        place
+        for place, name in enumerate(names)
+        if table.kinds[name] == "category" and place not in kept
+    ]
+    if not texts:
+        return {}
+    start = next(table.chunks(columns=[names[place] for place in texts]))
+    head = read_table(start.batch)
+    possible = [
+        place for at, place in enumerate(texts) if decide_column(head.column(at), names[place]).plan
+    ]
+    counts: list[Counter[str]] = [Counter() for _ in possible]
+    for chunk in table.chunks(columns=[names[place] for place in possible]) if possible else ():
+        rows = read_table(chunk.batch)
+        for at, seen in enumerate(counts):
+            column = rows.column(at)
+            found = np.bincount(column.values + 1, minlength=len(column.levels) + 1)[1:].tolist()
+            if len(seen) < MAX_LEVELS:
+                seen.update(dict(zip(column.levels, found, strict=True)))
+    plans = {}
+    for place, seen in zip(possible, counts, strict=True):
+        rows_of = np.array([*seen.values()])
+        plan = decide([*seen], rows_of, name=names[place], typed=True).plan
+        if plan is not None:
+            plans[place] = plan
+    return plans
+
+
 class RowEncoder:
     """Raw rows in, what a step needs out: features, targets, folds, and weights if any."""
 
@@ -230,6 +267,8 @@ class TableSource:
         text_features: Categorical = None,
         time: str | np.ndarray | None = None,
         offset: str | np.ndarray | None = None,
+        *,
+        convert: bool = False,
     ) -> None:
         self.offset = offset
         self.table, self.weight, self.groups, self.time = table, weight, groups, time
@@ -246,12 +285,19 @@ class TableSource:
         first = read_table(table.head(1).select(self.names))
         first.declared = categorical_columns(categorical_features, first)
         texts = text_columns(text_features, first)
+        kept = first.declared | (texts or frozenset())
+        plans = find_plans(table, self.names, kept) if convert else {}
+        kinds = [
+            plans[place].kind if place in plans else table.kinds[name]
+            for place, name in enumerate(self.names)
+        ]
         self.statistics = TableStatistics(
             self.names,
             [
-                counted_kind(place, cast(Kind, table.kinds[name]), first.declared, texts)
-                for place, name in enumerate(self.names)
+                counted_kind(place, cast(Kind, kind), first.declared, texts)
+                for place, kind in enumerate(kinds)
             ],
+            plans,
         )
         self.labels = LabelStatistics(cast(Kind, table.kinds[self.target]))
         self.sample = RowSample()
@@ -274,6 +320,8 @@ class TableSource:
         text_features: Categorical = None,
         time: ArrayLike | None = None,
         offset: ArrayLike | None = None,
+        *,
+        convert: bool = False,
     ) -> TableSource:
         """Count a table by all processes present, each reading its share.
 
@@ -298,8 +346,9 @@ class TableSource:
             time = read_times(time, X.n_rows)
         offsets = _per_row("offset", offset, X.n_rows)
         source = cls(
-            X, categorical_features, weight, keys, class_weight, text_features, time, offsets
-        )
+            X, categorical_features, weight, keys, class_weight, text_features, time, offsets,
+            convert=convert,
+        )  # fmt: skip
         group = present()
         source.survey(group.rank, group.size)
         if group.size > 1:
