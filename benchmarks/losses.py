@@ -189,8 +189,6 @@ def predict_counts(
         model.set_params(**named[method])
         model = Weighted(method, model, weight).fit(X, rates)
     predicted = model.predict(X_test)
-    if method == "CatBoost":
-        predicted = np.exp(predicted)
     return predicted if offset_test is None else predicted * np.exp(offset_test)
 
 
