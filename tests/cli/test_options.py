@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from nrs import NRSRegressor
-from nrs.cli.options import check_jobs, signs_of
+from nrs.cli.options import check_jobs, loss_of, signs_of
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,36 @@ def test_a_fit_obeys_its_signs(run, tmp_path, monkeypatch):
     result = run(*given, "regression", "--monotone", "z=+1")
     assert result.exit_code == 2
     assert "monotone names 'z'" in result.output
+
+
+def test_losses_and_quantiles_are_read():
+    assert loss_of("poisson", None) == {"loss": "poisson", "quantiles": None}
+    for loss, quantiles, message in [
+        ("hinge", None, "loss must be one of"),
+        ("squared", "half", "--quantiles needs comma-separated numbers"),
+        ("squared", "0.9,0.1", "quantiles must be ascending"),
+        ("poisson", "0.5", "quantiles are for loss='quantile'"),
+        ("aft", None, "two bounds for each time"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            loss_of(loss, quantiles)
+
+
+def test_quantiles_come_out_as_columns(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal(size=90)
+    pd.DataFrame({"x": x, "y": np.round(np.exp(x))}).to_csv("rows.csv", index=False)
+    given = ("fit", "rows.csv", "-t", "y", "--preset", "fast", "--no-report")
+    # Few whole numbers would be classes.
+    result = run(*given, "--quantiles", "0.1,0.5,0.9", "--out", "q")
+    assert result.exit_code == 0, result.output
+    assert run("predict", "q.safetensors", "rows.csv", "-o", "out.csv").exit_code == 0
+    found = pd.read_csv("out.csv")
+    assert list(found) == ["prediction", "quantile_0.1", "quantile_0.5", "quantile_0.9"]
+    assert (found["quantile_0.1"] <= found["quantile_0.9"]).all()
+    result = run(*given, "--loss", "gamma", "--out", "g")
+    assert result.exit_code == 2
+    assert "needs y above 0; got 0" in result.output
+    result = run(*given, "--loss", "poisson", "--task", "classification")
+    assert result.exit_code == 2
+    assert "are for a numeric target" in result.output

@@ -20,8 +20,10 @@ from nrs.cli.options import (
     Encoding,
     Jobs,
     LabelledParts,
+    Loss,
     Monotone,
     Na,
+    Quantiles,
     Seed,
     Sheet,
     Targets,
@@ -29,6 +31,7 @@ from nrs.cli.options import (
     Types,
     check_jobs,
     echo_scores,
+    loss_of,
     read_types,
     score_line,
     signs_of,
@@ -74,6 +77,8 @@ def fit(
     drop: Drop = None,
     categorical: Categorical = None,
     monotone: Monotone = None,
+    loss: Loss = "squared",
+    quantiles: Quantiles = None,
     jobs: Jobs = 1,
     workers: Annotated[
         int,
@@ -117,7 +122,11 @@ def fit(
     """
     if preset not in _PRESETS:
         raise ValueError(f"preset must be one of {', '.join(_PRESETS)}; got {preset!r}")
-    signs = signs_of(monotone)
+    signs, wanted = signs_of(monotone), loss_of(loss, quantiles)
+    # Counts are numbers, however few.
+    task = "regression" if wanted and task == "auto" else task
+    if wanted and task != "regression":
+        raise ValueError("--loss and --quantiles are for a numeric target; leave --task out")
     model_path, page_path = output_paths(source, out)
     from nrs.datasets.convert import Overrides
     from nrs.files.fit import fit_table
@@ -142,6 +151,7 @@ def fit(
             divide=divide,
             checkpoint=checkpoint,
             monotone=signs,
+            **wanted,
             verbose=1 if prints else 0,
         )
     if not group.is_writer:

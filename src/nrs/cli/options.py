@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -102,6 +102,51 @@ def read_types(given: list[str] | None) -> dict[str, str]:
             raise ValueError(f"type must be COLUMN=TYPE, such as zip=category; got {text!r}")
         found[name] = kind
     return found
+
+
+Loss = Annotated[
+    str,
+    typer.Option(
+        help="Of a numeric target: squared, absolute, huber, poisson, gamma, tweedie, or quantile "
+        "(5, 50 and 95 %)."
+    ),
+]
+Quantiles = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LEVELS",
+        help="Quantiles to predict, ascending and comma-separated, such as 0.1,0.5,0.9.",
+        show_default=False,
+    ),
+]
+
+
+def loss_of(loss: str, quantiles: str | None) -> dict[str, Any]:
+    """The settings of ``--loss`` and ``--quantiles``; none if they ask for the mean.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> loss_of("squared", None), loss_of("squared", "0.1,0.9")
+    ({}, {'loss': 'squared', 'quantiles': [0.1, 0.9]})
+    """
+    if loss == "squared" and quantiles is None:
+        return {}
+    from nrs.tabular.targets import find_loss
+
+    try:
+        levels = None if quantiles is None else [float(one) for one in quantiles.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--quantiles needs comma-separated numbers, such as 0.1,0.5,0.9; got {quantiles!r}"
+        ) from None
+    if loss == "aft":
+        raise ValueError("loss='aft' has two bounds for each time; fit it with NRSRegressor")
+    find_loss(loss, levels)
+    return {"loss": loss, "quantiles": levels}
 
 
 def signs_of(monotone: list[str] | None) -> dict[str, int] | None:

@@ -91,8 +91,8 @@ def predict_chunks(
 
     The source is a path, "-" for standard input, parts, or :class:`nrs.Table`; columns unknown to
     the model are ignored. A chunk has the kept columns, then ``prediction``, then
-    ``probability_<class>`` or ``low`` and ``high``; of several targets each name ends in the
-    target's, as in ``prediction_price``.
+    ``probability_<class>``, ``quantile_<level>``, or ``low`` and ``high``; of several targets each
+    name ends in the target's, as in ``prediction_price``.
 
     Raises ValueError if the table cannot be read or its columns are not those of the fit, the
     model has no probabilities or intervals, or a kept column has the name of a prediction column.
@@ -185,7 +185,7 @@ def _predictions(
     if hasattr(model, "predict_proba"):
         found = {"prediction": model.target_.labels(outputs)}
     else:
-        found = {"prediction": model.target_.answer(outputs)}
+        found = {"prediction": model.target_.answer(outputs), **model.target_.more(outputs)}
     if interval is not None and hasattr(model, "interval_around"):
         found["low"], found["high"] = model.interval_around(outputs, X, interval)
     return found if targets is None else targets.columns(found)

@@ -257,6 +257,10 @@ class Target:
         """Probabilities, or numbers in the units of the target."""
         raise NotImplementedError
 
+    def more(self, outputs: Tensor) -> dict[str, np.ndarray]:
+        """Further columns of predictions, by name."""
+        return {}
+
     def labels(self, outputs: Tensor) -> np.ndarray:
         """What `predict` returns."""
         return self.answer(outputs)

@@ -107,6 +107,11 @@ class QuantileTarget(LossTarget):
     def answer(self, outputs: Tensor) -> np.ndarray:
         return self.numbers(self._ascending(outputs)[:, :, self.middle])
 
+    def more(self, outputs: Tensor) -> dict[str, np.ndarray]:
+        each = self.quantiles(outputs)
+        levels = enumerate(self.levels.tolist())
+        return {f"quantile_{level:g}": each[..., place] for place, level in levels}
+
     def truth(self, y: Tensor) -> np.ndarray:
         return self.numbers(y.double().cpu().numpy())
 
