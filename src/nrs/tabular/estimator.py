@@ -24,6 +24,7 @@ from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import RawTables, Table, read_table_for
+from nrs.tabular.error_scale import ErrorScale
 from nrs.tabular.forest.divide import check_division
 from nrs.tabular.forest.folds import NO_FOLDS
 from nrs.tabular.forest.workers import workers
@@ -367,7 +368,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         if learned.out_of_bag is not None:
             fitted[learned.target.oob_name] = learned.out_of_bag.answers
             fitted["_residuals"] = learned.out_of_bag.residuals
-            fitted["_spread"] = learned.out_of_bag.spread
+            fitted["_scales"] = learned.out_of_bag.scales
             if learned.out_of_bag.score is not None:
                 fitted["oob_score_"] = learned.out_of_bag.score
         fitted |= {} if rows is None else rows.facts
@@ -445,7 +446,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             for name, value in self.get_params(deep=False).items()
             if name not in NOT_SAVED
         }
-        residuals, spread = getattr(self, "_residuals", None), getattr(self, "_spread", None)
+        residuals, scales = getattr(self, "_residuals", None), getattr(self, "_scales", None)
         header = {
             "estimator": type(self).__name__,
             "parameters": to_json(parameters),
@@ -457,7 +458,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             "about": self.about_ or {},
             "oob_score": self.oob_score_.hex() if hasattr(self, "oob_score_") else None,
             "residuals": None if residuals is None else residuals.tolist(),
-            "spread": None if spread is None else spread.tolist(),
+            "scales": None if scales is None else [scale.state() for scale in scales],
             **self.model_.header(),
             **self._own_header(),
         }
@@ -532,8 +533,10 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             estimator.__dict__["oob_score_"] = float.fromhex(header["oob_score"])
         if header["residuals"] is not None:
             estimator.__dict__["_residuals"] = np.array(header["residuals"])
-        if header["spread"] is not None:
-            estimator.__dict__["_spread"] = np.array(header["spread"])
+        if header["scales"] is not None:
+            estimator.__dict__["_scales"] = [ErrorScale(**state) for state in header["scales"]]
+        elif header["spread"] is not None:
+            estimator.__dict__["_scales"] = list(map(ErrorScale.beyond, header["spread"]))
         # Weights that are finite each may overflow together.
         rng = np.random.default_rng(0)
         tried = rng.normal(size=(PREDICT_ROWS, encoder.n_features_out_)).astype(np.float32)
@@ -643,7 +646,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
 
 def _is_fitted(name: str) -> bool:
     """Whether an attribute is what a fit has learned, by its name."""
-    private = ("_importances", "_origin", "_residuals", "_spread", "_progress")
+    private = ("_importances", "_origin", "_residuals", "_scales", "_progress")
     return name.endswith("_") or name in private
 
 

@@ -285,6 +285,17 @@ _ABOUT_FIELDS: dict[str, Schema[object]] = {
     "reading": optional(mapping(_plan)),
 }
 _ABOUT = record(_ABOUT_FIELDS, absent=_ABOUT_FIELDS, others=anything)
+_LOG = real(-1e3, 1e3)
+_ERROR_SCALE = record(
+    {
+        "places": list_of(real(-MAX_ERROR, MAX_ERROR), 1),
+        "values": list_of(_LOG, 1),
+        "slope": real(0, 1e3),
+        "low": _LOG,
+        "high": _LOG,
+        "deviation": optional(real(0, MAX_ERROR)),
+    }
+)
 _FOREST = record(
     {
         "in_features": SIZE,
@@ -399,10 +410,11 @@ def table_header(
         "oob_score": optional(_ANY_HEX),
         "residuals": optional(list_of(list_of(real(0, MAX_ERROR), 1), 1)),
         "spread": optional(list_of(real(0, MAX_ERROR), 1)),
+        "scales": optional(list_of(_ERROR_SCALE, 1)),
         "forest": optional(_FOREST),
         **own,
     }
-    later = dict.fromkeys(("about", "oob_score", "residuals", "spread", "forest"))
+    later = dict.fromkeys(("about", "oob_score", "residuals", "spread", "scales", "forest"))
     return record(fields, defaults=later)
 
 
@@ -440,6 +452,7 @@ def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe:
     spread = header["spread"]
     _check_errors(header["residuals"], "residuals", target, forest)
     _check_errors(None if spread is None else [spread], "spread", target, forest)
+    _check_scales(header["scales"], header["residuals"], target)
     about = header["about"] or {}
     if target.several and about.get("target"):
         named = isinstance(about["target"], list) and len(about["target"]) == target.n_targets
@@ -465,6 +478,21 @@ def _check_errors(
     require(known, f"header.{name} must be that of a forest that predicts numbers")
     fits = all(len(row) == target.n_outputs for row in rows)
     require(fits, f"header.{name} must have one number per output")
+
+
+def _check_scales(
+    scales: list[Json] | None, residuals: list[list[float]] | None, target: Target
+) -> None:
+    if scales is None:
+        return
+    require(residuals is not None, "header.scales must come with header.residuals")
+    require(len(scales) == target.n_outputs, "header.scales must have one item per output")
+    for scale in scales:
+        places = scale["places"]
+        ascending = all(low < high for low, high in pairwise(places))
+        require(ascending, "header.scales must have ascending places")
+        require(len(places) == len(scale["values"]), "header.scales must have a value per place")
+        require(scale["low"] <= scale["high"], "header.scales must have low and high in order")
 
 
 def _check_target(state: Json, target: Target) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from nrs.core import fold
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.error_scale import Errors, find_scale
 from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
 from nrs.tabular.forest.divide import answering, divided, division
 from nrs.tabular.forest.folds import NO_FOLDS, Folds
@@ -36,7 +37,7 @@ from nrs.tabular.forest.pilot import choose_views, in_first_block
 from nrs.tabular.header import require
 from nrs.tabular.network import TableNetwork, row_by_row
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
-from nrs.tabular.rows.memory import MAX_HELD_OUT, Batches, Rows, ShuffledBatches
+from nrs.tabular.rows.memory import MAX_HELD_OUT, Batches, Rows, ShuffledBatches, spread_rows
 from nrs.tabular.run import Run
 from nrs.tabular.targets import OutOfBag, Target
 from nrs.tabular.task import Task
@@ -51,8 +52,8 @@ Evaluate = Callable[[Any], dict[str, float]]
 CHECKS = 20
 # Rows that are scored to see how long it takes, and the fewest that may score the forest.
 MIN_SCORED = 512
-# Rows whose members' disagreement is usual: all but one in a hundred of these.
-SPREAD_ROWS, SPREAD_LEVEL = 2_000, 0.99
+# Rows from which it is seen how much members have in common.
+SPREAD_ROWS = 2_000
 # Rows that importances are averaged over; more change the third digit.
 IMPORTANCE_ROWS = 1024
 # Fewer rows cannot tell numbers from codes, nor is there time for it in fewer seconds. Cutting the
@@ -309,7 +310,7 @@ class SingleModel:
             return 0.0, 0.0
         responses = self.importance_rows() * passes(self.target.n_outputs)
         scored, pace = min(len(rows), self.scored_rows()), self.pace
-        after = len(rows) + responses + min(len(rows), SPREAD_ROWS)
+        after = len(rows) + responses + min(len(rows), MAX_HELD_OUT)
         return pace.per_row * scored, pace.per_row * after + pace.calibration * len(rows)
 
     def finish(self, task: Task) -> OutOfBag | None:
@@ -483,7 +484,7 @@ class ForestModel(SingleModel):
         slope = self.slope(rows, self.scoring)
         if not each.all():
             self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
-        return self._calibrated(scored, slope, rows)
+        return self._calibrated(scored, slope, rows, averaged_away(each, self.scoring.cpu()))
 
     def slope(self, rows: Rows, scores: Tensor) -> float:
         """How much sharper all members may answer than those that score a row."""
@@ -505,22 +506,49 @@ class ForestModel(SingleModel):
         self.network = network.keep(network.shares.nonzero()[:, 0])
         # As many members together as score a row.
         together = Folds(self.n_folds).tables(self.network.n_members)[1]
-        return self._calibrated(replace(scored, answers=answers), self.slope(rows, together), rows)
+        slope = self.slope(rows, together)
+        # The members that scored are others, which have seen fewer rows.
+        return self._calibrated(replace(scored, answers=answers), slope, known, 0.0)
 
-    def _calibrated(self, scored: OutOfBag, slope: float, rows: Rows) -> OutOfBag:
-        """Give the network its temperature; returns the results with the members' usual spread."""
+    def _calibrated(self, scored: OutOfBag, slope: float, known: Rows, averaged: float) -> OutOfBag:
+        """Give the network its temperature; returns the results with the scale of their errors."""
         self.network.temperature.fill_(scored.temperature / slope)
-        if scored.residuals is not None:
-            spread = members_spread(
-                self.folded().each(rows.inputs(SPREAD_ROWS)), self.network.shares
+        if scored.residuals is None or scored.outputs is None:
+            return scored
+        chosen = spread_rows(len(known), min(len(known), MAX_HELD_OUT))
+        few = known.subset(known.index[chosen])
+        assert few.folds is not None
+        folded, shares = self.folded(), self.network.shares
+        parts = [members_spread(folded.each(x), shares).cpu() for x, _ in few.scored()]
+        truth, _, counted = few.truth()
+        outputs = scored.outputs[chosen]
+        sizes, spread = (outputs - truth).abs(), torch.cat(parts)
+        weights = torch.ones(len(few)) if counted is None else counted
+        by_row = [one.double().numpy() for one in (weights, few.folds[few.index])]
+        found = [
+            find_scale(Errors(*columns, *by_row), averaged)
+            for columns in zip(
+                *(one.double().numpy().T for one in (outputs, spread, sizes)), strict=True
             )
-            usual = spread.quantile(SPREAD_LEVEL, dim=0).double().cpu().numpy()
-            scored = replace(scored, spread=usual)
-        return scored
+        ]
+        scales, quantiles = zip(*found, strict=True)
+        return replace(scored, residuals=np.column_stack(quantiles), scales=list(scales))
 
     def folded(self) -> FoldedForest:
         self.network.eval()
         return self.network.fold().requires_grad_(False)
+
+
+def averaged_away(shares: Tensor, scores: Tensor) -> float:
+    """How much of the members' variance all members average away, and those of a fold do not.
+
+    >>> averaged_away(torch.ones(4), torch.eye(2, dtype=torch.bool).repeat(2, 1))
+    0.3333333333333333
+    """
+    shares, of_folds = shares.cpu().double(), shares.cpu().double()[:, None] * scores
+    alone = (of_folds / of_folds.sum(0)).square().sum(0).mean()
+    together = (shares / shares.sum()).square().sum()
+    return float((alone - together) / (1 - together)) if together < 1 else 0.0
 
 
 def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:

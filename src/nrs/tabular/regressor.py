@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.columns import labels_as_array
+from nrs.tabular.error_scale import scales_of
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.folds import MIN_ROWS
@@ -119,8 +120,10 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         ----------
         X : a table with the columns of the fit.
         return_std : bool, default=False
-            Give a pair of the predictions and of the spread of the forest's members around them:
-            how far the members disagree, which grows away from the training rows.
+            Give a pair of the predictions and of the standard deviation of their errors in rows
+            like these: out-of-bag errors divided by it have a variance of 1. It follows from the
+            prediction and from how far the members disagree, which grows away from the training
+            rows. Without out-of-bag rows it is the spread of the members alone.
         offset : array (n_rows,), optional
             As in :meth:`fit`, of losses with a log link; 0 by default.
         """
@@ -129,14 +132,18 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
             return self._with_offset(X, offset, return_std=return_std)
         if not return_std:
             return super().predict(X)
-        joint = super().predict(X)
-        # The rows are watched once.
+        outputs = self.outputs(X)
+        joint, unit = self.target_.answer(outputs), self.target_.scale
+        scales = getattr(self, "_scales", None)
+        if scales is not None and scales[0].deviation is not None:
+            deviation = self._error_scales(outputs, X) * [one.deviation for one in scales] * unit
+            return joint, deviation.reshape(joint.shape)
         each = self.outputs(X, members=True, watch=Watch())
         members = np.stack([self.target_.answer(one) for one in each])
         # Members count in the spread as much as they do in the prediction.
         weights = self.network_.shares.double().cpu().numpy()
         # In units of the target, whose squares stay within float64.
-        unit = self.target_.scale[0] if self.target_.single else self.target_.scale
+        unit = unit[0] if self.target_.single else unit
         variance = np.average(np.square((members - joint) / unit), axis=0, weights=weights)
         return joint, np.sqrt(variance) * unit
 
@@ -191,7 +198,9 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         """Predict intervals that hold the target with a probability of about `level`.
 
         Their width is that of the out-of-bag errors (cross-conformal prediction), so they cover
-        rows like the training rows whatever the errors' distribution. Where members disagree more
+        rows like the training rows whatever the errors' distribution. It follows the row, by its
+        prediction and by how far the members disagree about it, where out-of-bag rows show that
+        this makes better intervals; else it is the same for all rows. Where members disagree more
         than about 99 in 100 training rows, intervals are wider in proportion.
 
         Parameters
@@ -224,11 +233,15 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
                 "intervals need out-of-bag predictions: a forest (preset='default') fitted by "
                 f"fit() to at least {MIN_ROWS} rows, without partial_fit after it"
             )
-        place = round(level * (len(self._residuals) - 1))
-        reach = torch.from_numpy(self._residuals[place]).float()
-        usual = getattr(self, "_spread", None)
-        if usual is not None:
-            members = self.outputs(X, members=True, watch=Watch())
-            spread = members_spread(members, self.network_.shares.cpu())
-            reach = reach * (spread / torch.from_numpy(usual).float().clamp_min(1e-9)).clamp_min(1)
-        return self.target_.answer(outputs - reach), self.target_.answer(outputs + reach)
+        reach = self._residuals[round(level * (len(self._residuals) - 1))]
+        if getattr(self, "_scales", None) is not None:
+            reach = reach * self._error_scales(outputs, X)
+        wide = torch.from_numpy(np.broadcast_to(reach, outputs.shape).astype(np.float32))
+        return self.target_.answer(outputs - wide), self.target_.answer(outputs + wide)
+
+    def _error_scales(self, outputs: Tensor, X: TableLike) -> np.ndarray:
+        """The scale of the errors of what :meth:`outputs` gave for `X`, (n_rows, n_outputs)."""
+        # The rows were watched before.
+        members = self.outputs(X, members=True, watch=Watch())
+        spread = members_spread(members, self.network_.shares.cpu())
+        return scales_of(self._scales, outputs.double().numpy(), spread.double().numpy())

@@ -18,6 +18,7 @@ from nrs.tabular.metrics import Metric, of_labels
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from nrs.tabular.error_scale import ErrorScale
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import Json
     from nrs.training.schema import Schema
@@ -84,9 +85,9 @@ MIN_ERRORS = 2.0
 class OutOfBag:
     """Out-of-bag results: answers of all training rows, and what was learned from them.
 
-    `residuals` are quantiles of the sizes of errors, for intervals, and `spread` is how far members
-    disagree about all but a few training rows, of each output; outputs are divided by
-    `temperature`; `views` says how much each view counts.
+    `residuals` are quantiles of the sizes of errors, for intervals, and `scales` says by how much
+    they are larger or smaller in a row, of each output; outputs are divided by `temperature`;
+    `views` says how much each view counts. `outputs` are those that the answers come from.
     """
 
     answers: np.ndarray
@@ -94,7 +95,8 @@ class OutOfBag:
     residuals: np.ndarray | None = None
     temperature: float = 1.0
     views: Tensor = field(default_factory=lambda: torch.ones(1, dtype=torch.float32))
-    spread: np.ndarray | None = None
+    scales: list[ErrorScale] | None = None
+    outputs: Tensor | None = None
 
 
 def mean_loss(target: Target, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
@@ -344,7 +346,7 @@ class Target:
         outputs = outputs / _number(temperature)
         answers, score = self.settle(outputs, y, counted)
         residuals = self.residuals(outputs, y, counted)
-        return OutOfBag(answers, score, residuals, temperature, of_views)
+        return OutOfBag(answers, score, residuals, temperature, of_views, outputs=outputs)
 
     def settle(
         self, outputs: Tensor, y: Tensor, counted: Tensor | None
