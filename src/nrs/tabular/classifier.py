@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from nrs.tabular.encode.columns import labels_as_array, missing_cells, read_labels
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
+from nrs.tabular.forest.folds import MIN_ROWS
 from nrs.tabular.header import CLASSES
 from nrs.tabular.parameters import (
     CheckpointParameters,
@@ -284,6 +285,58 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
         """The probability from which on the second of two classes is predicted."""
         check_is_fitted(self)
         return self.target_.cut
+
+    def predict_set(self, X: TableLike, level: float = 0.9) -> np.ndarray:
+        """Predict sets of classes that hold the label with a probability of about `level`.
+
+        A set has the classes whose probability is high enough: so many out-of-bag rows have a label
+        at least as probable (cross-conformal prediction; Sadinle et al., 2019). The most probable
+        class always belongs to it. Sets of a higher level contain those of a lower one.
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+        level : float, default=0.9
+            Between 0 and 1.
+
+        Returns
+        -------
+        ndarray of bool (n_rows, n_classes)
+            Which classes belong to the set of each row, in the order of ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If the level is out of range, rows have several labels, or the model has no out-of-bag
+            predictions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = NRSClassifier(preset="fast", random_state=0).fit(X, y)
+        >>> model.predict_set(X, 0.95).sum(1).max() <= 3
+        True
+        """
+        check_is_fitted(self)
+        return self.sets_around(self.predict_proba(X), level)
+
+    def sets_around(self, chances: np.ndarray, level: float) -> np.ndarray:
+        """The sets of :meth:`predict_set`, from what :meth:`predict_proba` gave."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1; got {level!r}")
+        if self.target_.several:
+            raise ValueError(
+                "sets are for one label per row; this model predicts several. predict_proba gives "
+                "the probability of each."
+            )
+        if getattr(self, "_residuals", None) is None:
+            raise ValueError(
+                "sets need out-of-bag predictions: a forest (preset='default') fitted to at least "
+                f"{MIN_ROWS} rows"
+            )
+        missed = self._residuals[round(level * (len(self._residuals) - 1)), 0]
+        return (1 - chances <= missed) | (chances == chances.max(1, keepdims=True))
 
     def predict_entropy(self, X: TableLike) -> np.ndarray:
         """Uncertainty of the forest about each row: the entropy of its probabilities, (n_rows,).

@@ -471,12 +471,13 @@ def require(condition: bool, message: str) -> None:
 def _check_errors(
     rows: list[list[float]] | None, name: str, target: Target, forest: Json | None
 ) -> None:
-    """Residuals and spread: of a forest of numbers, with one number per output."""
+    """Residuals and spread: of a forest, with one number per output, or one of all classes."""
     if rows is None:
         return
-    known = forest is not None and target.task == "regression"
-    require(known, f"header.{name} must be that of a forest that predicts numbers")
-    fits = all(len(row) == target.n_outputs for row in rows)
+    classes = target.task == "classes" and name == "residuals"
+    known = forest is not None and (classes or target.task == "regression")
+    require(known, f"header.{name} must be that of a forest that predicts numbers or classes")
+    fits = all(len(row) == (1 if classes else target.n_outputs) for row in rows)
     require(fits, f"header.{name} must have one number per output")
 
 
@@ -485,7 +486,8 @@ def _check_scales(
 ) -> None:
     if scales is None:
         return
-    require(residuals is not None, "header.scales must come with header.residuals")
+    known = residuals is not None and target.task == "regression"
+    require(known, "header.scales must come with header.residuals of numbers")
     require(len(scales) == target.n_outputs, "header.scales must have one item per output")
     for scale in scales:
         places = scale["places"]

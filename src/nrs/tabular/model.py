@@ -513,7 +513,7 @@ class ForestModel(SingleModel):
     def _calibrated(self, scored: OutOfBag, slope: float, known: Rows, averaged: float) -> OutOfBag:
         """Give the network its temperature; returns the results with the scale of their errors."""
         self.network.temperature.fill_(scored.temperature / slope)
-        if scored.residuals is None or scored.outputs is None:
+        if self.target.task != "regression" or scored.residuals is None or scored.outputs is None:
             return scored
         chosen = spread_rows(len(known), min(len(known), MAX_HELD_OUT))
         few = known.subset(known.index[chosen])

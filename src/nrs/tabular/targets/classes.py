@@ -15,6 +15,7 @@ from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS
 from nrs.tabular.targets.base import Result, Target, find_temperature, mean_odds, mean_probabilities
 from nrs.tabular.targets.labels import array_from_state, array_state, onnx_labels, shown
+from nrs.tabular.targets.numbers import conformal_quantiles, error_levels
 from nrs.tabular.targets.own import Loss, OwnLoss
 from nrs.tabular.threshold import Threshold, find_threshold, is_learned
 
@@ -192,6 +193,12 @@ class ClassTarget(Target):
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         return _mean(outputs.argmax(1) == y, weights)
+
+    def residuals(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> np.ndarray | None:
+        """How improbable the labels of out-of-bag rows are, (N_QUANTILES, 1)."""
+        missed = 1 - self.answer(outputs)[np.arange(len(y)), y.cpu().numpy()]
+        weight = np.ones(len(missed)) if weights is None else weights.double().cpu().numpy()
+        return conformal_quantiles(missed, weight, error_levels())[:, None]
 
     def entropy(self, p: np.ndarray) -> np.ndarray:
         """Entropy of probabilities as a share of the largest possible one, ``(n,)``."""
