@@ -92,6 +92,14 @@ def test_an_offset_that_cannot_be_used_is_refused():
         model.predict(X, offset=np.zeros(400))
 
 
+def test_a_file_with_a_mean_of_0_is_refused():
+    state = PoissonTarget().learned(COUNTS).state()
+    PoissonTarget.from_state(state)
+    for wrong in (0.0, -1.0):
+        with pytest.raises(ValueError, match="mean must be above 0"):
+            PoissonTarget.from_state(state | {"mean": [wrong.hex()]})
+
+
 def test_intervals_of_a_log_link_are_refused():
     model = NRSRegressor(loss="poisson", **QUICK).fit(X, COUNTS)
     with pytest.raises(ValueError, match="intervals"):

@@ -160,6 +160,8 @@ class RateTarget(LossTarget):
     @classmethod
     def from_state(cls, state: Json) -> Self:
         target = super().from_state(state)
+        if not (target.mean > 0).all():
+            raise ValueError("header.target.mean must be above 0 for a log link")
         target.has_offset, target.middle = state["with_offset"], state["middle"]
         return target
 
