@@ -89,3 +89,25 @@ def test_quantiles_come_out_as_columns(run, tmp_path, monkeypatch):
     result = run(*given, "--loss", "poisson", "--task", "classification")
     assert result.exit_code == 2
     assert "are for a numeric target" in result.output
+
+
+@pytest.mark.parametrize("more", [(), ("--stream",), ("--preset", "single")])
+def test_a_column_of_offsets_is_read_wherever_a_model_is_used(run, tmp_path, monkeypatch, more):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x, hours = rng.normal(size=120), rng.uniform(1, 20, size=120)
+    rows = {"x": x, "log_hours": np.log(hours), "n": rng.poisson(hours * np.exp(x / 2))}
+    pd.DataFrame(rows).to_parquet("rows.parquet")
+    given = ("fit", "rows.parquet", "-t", "n", "--no-report", "--out", "m", "--preset", "fast")
+    result = run(*given, "--loss", "poisson", "--offset", "log_hours", *more)
+    assert result.exit_code == 0, result.output
+    assert run("predict", "m.safetensors", "rows.parquet", "-o", "out.csv").exit_code == 0
+    model = NRSRegressor.load("m.safetensors")
+    assert model.feature_names_in_.tolist() == ["x"]
+    expected = model.predict(pd.DataFrame({"x": x}), offset=np.log(hours))
+    np.testing.assert_allclose(pd.read_csv("out.csv")["prediction"], expected)
+    result = run("evaluate", "m.safetensors", "rows.parquet", "-t", "n")
+    assert result.exit_code == 0, result.output
+    result = run(*given, "--offset", "log_hours")
+    assert result.exit_code == 2
+    assert "losses with a log link" in result.output

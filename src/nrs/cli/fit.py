@@ -23,6 +23,7 @@ from nrs.cli.options import (
     Loss,
     Monotone,
     Na,
+    Offset,
     Quantiles,
     Seed,
     Sheet,
@@ -79,6 +80,7 @@ def fit(
     monotone: Monotone = None,
     loss: Loss = "squared",
     quantiles: Quantiles = None,
+    offset: Offset = None,
     jobs: Jobs = 1,
     workers: Annotated[
         int,
@@ -132,7 +134,8 @@ def fit(
     from nrs.files.fit import fit_table
     from nrs.training.processes import processes
 
-    columns = {"drop": drop or [], "categorical": categorical or []}
+    columns: dict[str, Any] = {"drop": drop or [], "categorical": categorical or []}
+    columns["offset"] = offset
     overrides = Overrides(decimal, dates, tuple(na or ()), read_types(types))
     reading: dict[str, Any] = {"encoding": encoding, "sheet": sheet, "overrides": overrides}
     # The processes of a launcher such as torchrun, if there is one; one of them prints and writes.
@@ -176,7 +179,7 @@ def _read(
     source: str,
     target: list[str],
     task: str,
-    columns: dict[str, list[str]],
+    columns: dict[str, Any],
     reading: dict[str, Any],
     stream: bool,
 ) -> LabelledTable:

@@ -111,6 +111,14 @@ Loss = Annotated[
         "(5, 50 and 95 %)."
     ),
 ]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        help="Column added to the logarithm of the prediction, such as that of the exposure; "
+        "needs --loss poisson, gamma or tweedie.",
+        show_default=False,
+    ),
+]
 Quantiles = Annotated[
     str | None,
     typer.Option(

@@ -15,7 +15,7 @@ from nrs.datasets.table_files import stream_table_file
 from nrs.files.scores import AnyScored, model_outputs, score_outputs
 from nrs.files.targets import Task, encode_targets, labelled_rows, target_names, target_values
 from nrs.tabular.encode.column_encoder import Watch
-from nrs.tabular.predict_file import Source, TargetColumns, input_columns, model_rows
+from nrs.tabular.predict_file import Source, TargetColumns, input_columns, model_rows, offset_column
 
 if TYPE_CHECKING:
     from nrs.tabular.types import TableModel
@@ -51,7 +51,8 @@ def evaluate_file(
     kinds |= {name: "category" for name, plan in plans.items() if plan.reads_text}
     task: Task = "regression" if classes is None else "classification"
     truths, outputs, places, at, watch = [], [], [], 0, Watch()
-    for chunk in stream_table_file(source, columns | kinds, encoding=encoding):
+    offset = offset_column(model)
+    for chunk in stream_table_file(source, columns | offset | kinds, encoding=encoding):
         for name, plan in plans.items():
             place = chunk.column_names.index(name)
             chunk = chunk.set_column(place, name, apply_plan(chunk.column(name), plan))
@@ -63,7 +64,8 @@ def evaluate_file(
                 else encode_targets(part, targets)
             )
             X = model_rows(model, part.select(list(columns)))
-            outputs.append(model_outputs(model, X, watch))
+            added = [part.column(name) for name in offset]
+            outputs.append(model_outputs(model, X, watch, added))
             places.append(at + rows)
         at += chunk.num_rows
     if not places:

@@ -52,14 +52,22 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
         kept, held = _hold_out(table.truth, seed)
         X, truth = table.features.take(held), table.truth[held]
         # The paper's protocol chooses nothing by held-out rows.
-        stopping = {"eval_set": (X, truth)} if settings["preset"] == "single" else {}
+        apart = [] if table.offsets is None else [table.offsets[held]]
+        stopping: Any = {}
+        if settings["preset"] == "single":
+            stopping["eval_set"] = (X, truth, *apart)
+        if table.offsets is not None:
+            stopping["offset"] = table.offsets[kept]
         model.fit(table.features.take(kept), table.truth[kept], **stopping)
+        outputs = model_outputs(model, X, added=apart)
         scored: AnyScored | None = score_outputs(
-            model, model_outputs(model, X), truth, "held-out rows", held, table.targets
+            model, outputs, truth, "held-out rows", held, table.targets
         )
     else:
-        rows = (table.features, table.truth) if table.streamed is None else (table.streamed,)
-        model.fit(*rows)
+        if table.streamed is None:
+            model.fit(table.features, table.truth, offset=table.offsets)
+        else:
+            model.fit(table.streamed)
         scored = score_oob(model, table.truth, table.targets)
     return _fitted(model, table, scored, begin)
 
@@ -112,6 +120,8 @@ def _fitted(
     reading = {name: plan.to_dict() for name, plan in plans.items() if plan is not None}
     if reading:
         about["reading"] = reading
+    if table.offset is not None:
+        about["offset"] = table.offset
     if table.targets is not None:
         about["labels"] = table.targets.labels
     if isinstance(scored, ScoredTargets):

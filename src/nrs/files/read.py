@@ -75,6 +75,9 @@ class LabelledTable:
     streamed: TableSource | None = None  # what is fitted to instead of rows in memory
     # How columns of texts were read, and the target.
     readings: dict[str, Decision] = field(default_factory=dict)
+    # The column of offsets, which is no feature, and its values; a stream reads them itself.
+    offset: str | None = None
+    offsets: np.ndarray | None = None
 
 
 def is_streamed(source: str) -> bool:
@@ -94,6 +97,7 @@ def read_labelled(
     encoding: str = "auto",
     sheet: str | None = None,
     overrides: Overrides | None = None,
+    offset: str | None = None,
 ) -> LabelledTable:
     """Read a table file and split it into features and target.
 
@@ -107,7 +111,8 @@ def read_labelled(
     )
     name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
     names = of_target.target_names(target, table.column_names)
-    _check_columns((*names, *drop, *categorical), table.column_names, name)
+    apart = [] if offset is None else [offset]
+    _check_columns((*names, *drop, *categorical, *apart), table.column_names, name)
     n_all = table.num_rows
     table, rows = of_target.labelled_rows(table, names)
     check_labelled(len(rows), ", ".join(names), name)
@@ -120,7 +125,7 @@ def read_labelled(
         chosen, why = summaries[0].choose_task(task)
         truth = of_target.target_values(table, names[0], chosen)
     # Arrow refuses to drop a column twice.
-    features = table.drop_columns(list(dict.fromkeys([*names, *drop])))
+    features = table.drop_columns(list(dict.fromkeys([*names, *drop, *apart])))
     if features.num_columns == 0:
         raise ValueError(f"{name} has no columns left besides the target; drop fewer columns")
     return LabelledTable(
@@ -138,6 +143,8 @@ def read_labelled(
         unlabelled=n_all - len(rows),
         targets=targets,
         readings=find_readings(table, list(categorical)),
+        offset=offset,
+        offsets=None if offset is None else numbers_of(table, offset),
     )
 
 
@@ -148,6 +155,7 @@ def scan_labelled(
     task: str = "auto",
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    offset: str | None = None,
 ) -> LabelledTable:
     """As :func:`read_labelled`, by one pass over files that need not fit in memory.
 
@@ -164,13 +172,13 @@ def scan_labelled(
     table = table.with_target(names[0])
     table = table.drop(drop) if drop else table
     _check_columns(categorical, table.columns, table.parts[0].path)
-    surveyed = TableSource.of(table, list(categorical) or None, convert=True)
+    surveyed = TableSource.of(table, list(categorical) or None, convert=True, offset=offset)
     summary = TargetSummary.of_stream(surveyed)
     chosen, why = summary.choose_task(task)
     sample, found = surveyed.sample.rows, surveyed.statistics.columns
     return LabelledTable(
         source=str(source),
-        features=sample.select(table.columns),
+        features=sample.select(surveyed.names),
         truth=of_target.target_values(sample, names[0], chosen),
         rows=surveyed.numbers(surveyed.sample.places),
         n_rows=surveyed.n_rows,
@@ -182,10 +190,19 @@ def scan_labelled(
         categorical=list(categorical),
         unlabelled=surveyed.unlabelled,
         streamed=surveyed,
+        offset=offset,
         readings={
             surveyed.names[k]: Decision(plan) for k, plan in surveyed.statistics.plans.items()
         },
     )
+
+
+def numbers_of(table: pyarrow.Table, name: str) -> np.ndarray:
+    """A column of numbers; raises ValueError if it holds none."""
+    column = read_table(table.select([name])).column(0)
+    if column.kind != "number":
+        raise ValueError(f"{name!r} must hold numbers to be an offset; it holds {column.kind}s")
+    return column.values.astype(np.float64)
 
 
 def find_readings(table: pyarrow.Table, categorical: Sequence[str] = ()) -> dict[str, Decision]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nrs.tabular.predict_file import TargetColumns
+from nrs.tabular.predict_file import TargetColumns, with_offset
 
 if TYPE_CHECKING:
     import pyarrow
 
     from nrs.tabular.encode.column_encoder import Watch
-    from nrs.tabular.types import TableModel
+    from nrs.tabular.types import ArrayLike, TableModel
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,16 @@ AnyScored = Scored | ScoredTargets
 
 
 def model_outputs(
-    model: TableModel, X: pyarrow.Table | np.ndarray, watch: Watch | None = None
+    model: TableModel,
+    X: pyarrow.Table | np.ndarray,
+    watch: Watch | None = None,
+    added: Sequence[ArrayLike] = (),
 ) -> np.ndarray:
-    """What a model is scored by: the probabilities of a classifier, the numbers of a regressor."""
-    return model.target_.answer(model.outputs(X, watch=watch))
+    """What a model is scored by: the probabilities of a classifier, the numbers of a regressor.
+
+    `added` is the column of offsets, if there is one.
+    """
+    return model.target_.answer(with_offset(model, model.outputs(X, watch=watch), added))
 
 
 def score_outputs(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from nrs._util.inputs import reading
 from nrs.datasets.large_table import Table
@@ -15,11 +17,12 @@ from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import column_names, stream_table_file
 from nrs.datasets.table_output import write_table_file
 from nrs.tabular.encode.column_encoder import Watch
+from nrs.tabular.targets import check_offset
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from nrs.tabular.types import TableModel
+    from nrs.tabular.types import ArrayLike, TableModel
 Path = str | os.PathLike[str]
 Source = Path | Sequence[Path] | Table
 Label = bool | int | str
@@ -84,6 +87,7 @@ def predict_chunks(
     probabilities: bool = False,
     interval: float | None = None,
     keep: Sequence[str] = (),
+    offset: str | None = None,
     encoding: str = "auto",
     sheet: str | None = None,
 ) -> Iterator[pyarrow.Table]:
@@ -93,6 +97,9 @@ def predict_chunks(
     the model are ignored. A chunk has the kept columns, then ``prediction``, then
     ``probability_<class>``, ``quantile_<level>``, or ``low`` and ``high``; of several targets each
     name ends in the target's, as in ``prediction_price``.
+
+    Of a model with an offset, `offset` names the column that holds it; by default the column of the
+    fit, if the model knows its name.
 
     Raises ValueError if the table cannot be read or its columns are not those of the fit, the
     model has no probabilities or intervals, or a kept column has the name of a prediction column.
@@ -104,17 +111,39 @@ def predict_chunks(
     if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("interval needs a regressor; this model predicts classes")
     columns, watch = input_columns(model, source, encoding), Watch()
-    for chunk in stream_table_file(source, columns, also=keep, encoding=encoding, sheet=sheet):
+    read = columns | offset_column(model, offset)
+    for chunk in stream_table_file(source, read, also=keep, encoding=encoding, sheet=sheet):
         # By position: a kept column may be one that the model reads, too.
         X = model_rows(model, chunk.select(range(len(columns))))
-        found = _predictions(model, X, probabilities, interval, watch)
-        kept = dict(zip(keep, chunk.columns[len(columns) :], strict=True))
+        added = chunk.columns[len(columns) : len(read)]
+        found = _predictions(model, X, probabilities, interval, watch, added)
+        kept = dict(zip(keep, chunk.columns[len(read) :], strict=True))
         if both := kept.keys() & found.keys():
             raise ValueError(
                 f"keep must not name a prediction column; got {min(both)!r}. Rename it in the file."
             )
         yield pyarrow.table(kept | found)
     model.encoder_.warn(watch)
+
+
+def offset_column(model: TableModel, name: str | None = None) -> dict[str, str]:
+    """The column of offsets that a model needs, with its kind; none of most models.
+
+    Raises ValueError if the model has no offset, or it is a column of the fit.
+    """
+    if name is None:
+        name = (model.about_ or {}).get("offset")
+    elif not model.target_.has_offset:
+        raise ValueError("offset is for a model that was fitted with one; leave it out")
+    return {} if name is None else {name: "number"}
+
+
+def with_offset(model: TableModel, outputs: Tensor, added: Sequence[ArrayLike]) -> Tensor:
+    """Outputs with the column of offsets, if there is one."""
+    for column in added:
+        offset = check_offset(np.array(column, dtype=np.float64))
+        outputs = outputs.double() + torch.tensor(offset)[:, None]
+    return outputs
 
 
 def write_predictions(model: TableModel, source: Source, output: Path, **options: Any) -> int:
@@ -172,9 +201,11 @@ def _predictions(
     probabilities: bool,
     interval: float | None,
     watch: Watch,
+    added: Sequence[ArrayLike],
 ) -> dict[str, np.ndarray]:
     """The output columns, by name."""
-    targets, outputs = TargetColumns.of_model(model), model.outputs(X, watch=watch)
+    targets = TargetColumns.of_model(model)
+    outputs = with_offset(model, model.outputs(X, watch=watch), added)
     if probabilities and hasattr(model, "predict_proba"):
         chances = model.target_.answer(outputs)
         if targets is not None:

@@ -156,7 +156,7 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
             )
         outputs, added = self.outputs(X), check_offset(offset)
         check_consistent_length(outputs, added)
-        return self.target_.answer(outputs.double() + torch.from_numpy(added)[:, None])
+        return self.target_.answer(outputs.double() + torch.tensor(added)[:, None])
 
     def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predictions, whatever the loss; of ``loss="aft"`` the concordance."""

@@ -95,6 +95,7 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
         probabilities: bool = False,
         interval: float | None = None,
         keep: Sequence[str] = (),
+        offset: str | None = None,
     ) -> int:
         """Predict a table chunk by chunk into a file, for tables larger than memory.
 
@@ -109,6 +110,8 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
             Also write the interval that contains the number with this probability, such as 0.9.
         keep : sequence of str
             Input columns to copy to the output unchanged, such as an ID.
+        offset : str, optional
+            The column of offsets, of a model that was fitted with one.
 
         Returns
         -------
@@ -119,8 +122,9 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
 
         model = cast("TableModel", self)
         return write_predictions(
-            model, source, output, probabilities=probabilities, interval=interval, keep=list(keep)
-        )
+            model, source, output,
+            probabilities=probabilities, interval=interval, keep=list(keep), offset=offset,
+        )  # fmt: skip
 
     def to_torch(self, *, preprocessing: bool = False) -> TableModule:
         """Copy the model as a plain module, with every normalisation folded.
