@@ -335,7 +335,7 @@ _CLASS_FIELDS: dict[str, Schema[object]] = {
     "kind": text(),
     "classes": _class_labels,
     "threshold": number(0, 1),
-    "class_weights": list_of(hex_number(0), 2),
+    "class_weights": list_of(hex_number(0), 1),
 }
 _LATER_CLASS_FIELDS = ("threshold", "class_weights")
 _LABEL_FIELDS: dict[str, Schema[object]] = {"kind": text(), "n_labels": integer(1, 1 << 20)}

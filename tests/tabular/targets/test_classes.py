@@ -121,3 +121,9 @@ def test_a_class_that_has_not_come_yet_weighs_one():
     model.partial_fit(X, np.repeat([0, 1], [45, 15]), classes=[0, 1, 2])
     np.testing.assert_allclose(model.target_.class_weights, [2 / 3, 2, 1])
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_a_single_class_may_weigh_too(tmp_path):
+    model = NRSClassifier(class_weight="balanced", **QUICK).fit(X, np.zeros(60))
+    model.save(tmp_path / "model")
+    assert (NRSClassifier.load(tmp_path / "model").predict_proba(X) == 1).all()
