@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nrs import NRSRegressor
 from nrs.tabular.error_scale import Errors, ErrorScale, find_scale, scales_of
-from nrs.tabular.targets.numbers import N_QUANTILES
+from nrs.tabular.targets.base import N_QUANTILES
 
 
 def _known(n, seed, of_spread=0.0, of_output=0.0):

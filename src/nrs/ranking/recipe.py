@@ -110,7 +110,7 @@ def _single(queries: int) -> dict[str, Any]:
 class RankTarget(Target):
     """Grades of relevance: one score a document, and the loss on padded queries."""
 
-    kind, nouns = "ranking", "grades"
+    kind, nouns, task = "ranking", "grades", "ranking"
     n_outputs = 1
 
     def __init__(self, loss: Any, *, sigmoid: bool = False) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nrs.tabular.targets.numbers import N_QUANTILES, conformal_quantiles
+from nrs.tabular.targets.base import N_QUANTILES, conformal_quantiles
 
 if TYPE_CHECKING:
     from nrs.tabular.types import Json

@@ -286,6 +286,10 @@ class SingleModel:
             return IMPORTANCE_ROWS
         return self.pace.affordable(0.05 / passes(self.target.n_outputs), IMPORTANCE_ROWS)
 
+    def few(self, rows: Rows, most: int) -> Tensor:
+        """Features of a few rows, by which a network is looked at."""
+        return rows.inputs(most)
+
     def importances(
         self, rows: Rows, encoder: TableEncoder, max_rows: int = IMPORTANCE_ROWS
     ) -> np.ndarray:
@@ -294,7 +298,7 @@ class SingleModel:
         Columns that the encoder dropped have none.
         """
         moved = (
-            response(self.network, rows.inputs(max_rows), relative=self.target.moves_apart)
+            response(self.network, self.few(rows, max_rows), relative=self.target.moves_apart)
             .double()
             .cpu()
             .numpy()
@@ -490,7 +494,7 @@ class ForestModel(SingleModel):
         """How much sharper all members may answer than those that score a row."""
         if not self.target.has_temperature:
             return 1.0
-        return joint_slope(self.folded(), rows.inputs(SPREAD_ROWS), scores, self.target)
+        return joint_slope(self.folded(), self.few(rows, SPREAD_ROWS), scores, self.target)
 
     def _finish_in_order(self, task: Task) -> OutOfBag:
         """Score each block by its own members, then keep those that have seen all blocks."""

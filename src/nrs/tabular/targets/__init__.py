@@ -13,6 +13,7 @@ from nrs.tabular.targets.base import (
     OutOfBag,
     Target,
     beyond_chance,
+    conformal_quantiles,
     find_temperature,
     mean_odds,
     mean_probabilities,
@@ -34,7 +35,7 @@ from nrs.tabular.targets.losses import (
     OwnNumbers,
     SquaredTarget,
 )
-from nrs.tabular.targets.numbers import RegressionTarget, conformal_quantiles
+from nrs.tabular.targets.numbers import RegressionTarget
 from nrs.tabular.targets.own import Loss, OwnTarget, RowLoss
 from nrs.tabular.targets.quantiles import QuantileTarget
 from nrs.tabular.targets.rates import GammaTarget, PoissonTarget, RateTarget, Tweedie

@@ -136,6 +136,8 @@ class Target:
     classes: Any = None
     # Whether a row has several answers, each a column of its own.
     several = False
+    # The kind of question, whatever the loss.
+    task = ""
     oob_name = "oob_prediction_"
     criterion: Callable[..., Tensor]
     combine: Combine = staticmethod(mean_values)
@@ -156,11 +158,6 @@ class Target:
     # Whether a temperature, which `calibrate` finds, divides the outputs.
     has_temperature = False
     metrics: ClassVar[dict[str, Metric]] = {}
-
-    @property
-    def task(self) -> str:
-        """The kind of question, whatever the loss."""
-        return self.kind
 
     @property
     def n_targets(self) -> int:
@@ -344,15 +341,15 @@ class Target:
         outputs = self.combine(views, of_views.unsqueeze(1))
         temperature = self.calibrate(outputs, y, weights)
         outputs = outputs / _number(temperature)
-        answers, score = self.settle(outputs, y, counted)
-        residuals = self.residuals(outputs, y, counted)
+        answers, score, residuals = self.settle(outputs, y, counted)
         return OutOfBag(answers, score, residuals, temperature, of_views, outputs=outputs)
 
     def settle(
         self, outputs: Tensor, y: Tensor, counted: Tensor | None
-    ) -> tuple[np.ndarray, float]:
-        """Answers of calibrated out-of-bag outputs, and their score."""
-        return self.answer(self.placed(outputs, y)), self.score(outputs, y, counted)
+    ) -> tuple[np.ndarray, float, np.ndarray | None]:
+        """Answers of calibrated out-of-bag outputs, their score, and their errors."""
+        answers = self.answer(self.placed(outputs, y))
+        return answers, self.score(outputs, y, counted), self.residuals(outputs, y, counted)
 
     def finish_in_order(
         self,
@@ -492,3 +489,33 @@ def weigh_views(
 def beyond_chance(gained: Tensor) -> bool:
     """Whether the mean of what single rows gain is above 0 by more than their spread explains."""
     return bool(gained.mean() > MIN_ERRORS * gained.std() / len(gained) ** 0.5)
+
+
+# Residuals are kept as so many quantiles: enough for intervals of 99.9 %.
+N_QUANTILES = 2001
+
+
+def conformal_quantiles(
+    errors: np.ndarray, weights: np.ndarray, levels: np.ndarray | None = None
+) -> np.ndarray:
+    """Quantiles of errors such that a new row's error is below each one often enough.
+
+    Of n equally weighted errors it is the ⌈level · (n + 1)⌉-th; other rows count by their weight,
+    the new row as much as a usual one, and rows of weight 0 not at all. The levels are
+    `N_QUANTILES` by default.
+
+    Examples
+    --------
+    >>> conformal_quantiles(np.arange(9.0), np.ones(9), np.array([0.0, 0.5, 0.9])).tolist()
+    [0.0, 4.0, 8.0]
+    >>> conformal_quantiles(np.array([1.0, 2.0]), np.array([1.0, 3.0]), np.array([0.1])).tolist()
+    [1.0]
+    """
+    levels = np.linspace(0, 1, N_QUANTILES) if levels is None else levels
+    counted = weights > 0
+    order = np.argsort(errors[counted], kind="stable")
+    weight = weights[counted][order]
+    reached = np.cumsum(weight * (len(weight) / weight.sum()))
+    # Sums of weights round: a millionth of a row does not decide.
+    place = np.searchsorted(reached, levels * (len(weight) + 1) - 1e-6, side="left")
+    return errors[counted][order][np.clip(place, 0, len(weight) - 1)]

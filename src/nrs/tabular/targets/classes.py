@@ -13,9 +13,15 @@ from torch import Tensor, nn
 
 from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS
-from nrs.tabular.targets.base import Result, Target, find_temperature, mean_odds, mean_probabilities
+from nrs.tabular.targets.base import (
+    Result,
+    Target,
+    conformal_quantiles,
+    find_temperature,
+    mean_odds,
+    mean_probabilities,
+)
 from nrs.tabular.targets.labels import array_from_state, array_state, onnx_labels, shown
-from nrs.tabular.targets.numbers import conformal_quantiles, error_levels
 from nrs.tabular.targets.own import Loss, OwnLoss
 from nrs.tabular.threshold import Threshold, find_threshold, is_learned
 
@@ -39,7 +45,7 @@ class ClassTarget(Target):
         class is predicted; probabilities are those of rows as they come.
     """
 
-    kind, nouns = "classes", "classes"
+    kind, nouns, task = "classes", "classes", "classes"
     oob_name = "oob_decision_function_"
     criterion = staticmethod(F.cross_entropy)
     combine = staticmethod(mean_probabilities)
@@ -167,16 +173,16 @@ class ClassTarget(Target):
 
     def settle(
         self, outputs: Tensor, y: Tensor, counted: Tensor | None
-    ) -> tuple[np.ndarray, float]:
-        answers = self.answer(outputs)
+    ) -> tuple[np.ndarray, float, np.ndarray | None]:
+        answers, errors = self.answer(outputs), self.residuals(outputs, y, counted)
         if self.rule is not None:
             counts = None if counted is None else counted.numpy()
             chances = answers[:, 1]
             self.threshold = find_threshold(self.rule, self.classes, y.numpy() > 0, chances, counts)
         if self.threshold is None:
-            return answers, self.score(outputs, y, counted)
+            return answers, self.score(outputs, y, counted), errors
         right = torch.from_numpy(self.choose(answers) == self.truth(y))
-        return answers, _mean(right, counted)
+        return answers, _mean(right, counted), errors
 
     def truth(self, y: Tensor) -> np.ndarray:
         return self.classes[y.cpu().numpy()]
@@ -198,7 +204,7 @@ class ClassTarget(Target):
         """How improbable the labels of out-of-bag rows are, (N_QUANTILES, 1)."""
         missed = 1 - self.answer(outputs)[np.arange(len(y)), y.cpu().numpy()]
         weight = np.ones(len(missed)) if weights is None else weights.double().cpu().numpy()
-        return conformal_quantiles(missed, weight, error_levels())[:, None]
+        return conformal_quantiles(missed, weight)[:, None]
 
     def entropy(self, p: np.ndarray) -> np.ndarray:
         """Entropy of probabilities as a share of the largest possible one, ``(n,)``."""
@@ -272,7 +278,7 @@ class _Unweighted(nn.Module):
 class MultilabelTarget(Target):
     """Labels of which several may hold at once: binary cross-entropy on one output per label."""
 
-    kind, nouns = "multilabel", "several labels per row"
+    kind, nouns, task = "multilabel", "several labels per row", "multilabel"
     several = True
     oob_name = "oob_decision_function_"
     criterion = staticmethod(F.binary_cross_entropy_with_logits)
@@ -351,7 +357,7 @@ class MultilabelTarget(Target):
 class OwnClasses(OwnLoss, ClassTarget):
     """One of several classes; the labels are their numbers, and probabilities a softmax."""
 
-    kind, task = "own_classes", "classes"
+    kind = "own_classes"
 
     def calibrate(self, outputs: Tensor, y: Tensor, weights: Tensor | None = None) -> float:
         # Probabilities are right by their own loss.
@@ -361,7 +367,7 @@ class OwnClasses(OwnLoss, ClassTarget):
 class OwnLabels(OwnLoss, MultilabelTarget):
     """Several labels per row, 0 or 1 each; probabilities are sigmoids."""
 
-    kind, task = "own_multilabel", "multilabel"
+    kind = "own_multilabel"
 
     def calibrate(self, outputs: Tensor, y: Tensor, weights: Tensor | None = None) -> float:
         return find_temperature(MultilabelTarget(self.n_outputs), outputs, y, weights)

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.tabular.targets.base import mean_loss
-from nrs.tabular.targets.numbers import RegressionTarget, conformal_quantiles, error_levels
+from nrs.tabular.targets.base import conformal_quantiles, mean_loss
+from nrs.tabular.targets.numbers import RegressionTarget
 from nrs.tabular.targets.own import OwnLoss
 from nrs.training.schema import flag, hex_number, list_of, number
 
@@ -49,7 +49,6 @@ class LossTarget(RegressionTarget):
     (array([[0.]], dtype=float32), array([2.]))
     """
 
-    task = "regression"
     finite: bool | Literal["allow-nan"] = "allow-nan"
     loss = mean_loss
     moves_apart = False
@@ -178,7 +177,7 @@ class LossTarget(RegressionTarget):
         errors = (outputs - y).abs().double().numpy()
         weight = np.ones(len(errors)) if weights is None else weights.double().numpy()
         columns = ((one[~np.isnan(one)], weight[~np.isnan(one)]) for one in errors.T)
-        return np.column_stack([conformal_quantiles(*one, error_levels()) for one in columns])
+        return np.column_stack([conformal_quantiles(*one) for one in columns])
 
     def state(self) -> Json:
         state = super().state() | {name: getattr(self, name) for name in self.settings}
@@ -274,7 +273,7 @@ class Huber(AbsoluteTarget):
 class OwnNumbers(OwnLoss, RegressionTarget):
     """Numbers: outputs and labels come in the units of the target, and the start is its mean."""
 
-    kind, task = "own_regression", "regression"
+    kind = "own_regression"
 
     def __init__(self, mean: np.ndarray, std: np.ndarray, *, single: bool) -> None:
         super().__init__(mean, std, single=single)

@@ -13,20 +13,17 @@ from torch import Tensor, nn
 from nrs.tabular.encode.number import LIMIT, MAX_FLOAT, moments
 from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import NUMBER_METRICS
-from nrs.tabular.targets.base import Result, Target
+from nrs.tabular.targets.base import Result, Target, conformal_quantiles
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import Json
 
-# Residuals are kept as so many quantiles: enough for intervals of 99.9 %.
-N_QUANTILES = 2001
-
 
 class RegressionTarget(Target):
     """One or several numbers: squared error on standardised values."""
 
-    kind, nouns = "regression", "numbers"
+    kind, nouns, task = "regression", "numbers", "regression"
     criterion = staticmethod(F.mse_loss)
     metrics = NUMBER_METRICS
 
@@ -119,7 +116,7 @@ class RegressionTarget(Target):
         """Sizes of the out-of-bag errors in standardised units, (N_QUANTILES, n_outputs)."""
         errors = (outputs - y).abs().double().numpy()
         weight = np.ones(len(errors)) if weights is None else weights.double().numpy()
-        each = [conformal_quantiles(one, weight, error_levels()) for one in errors.T]
+        each = [conformal_quantiles(one, weight) for one in errors.T]
         return np.column_stack(each)
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
@@ -176,30 +173,3 @@ class _Scale(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.std + self.mean
-
-
-def error_levels() -> np.ndarray:
-    """The levels of the quantiles that are kept of errors."""
-    return np.linspace(0, 1, N_QUANTILES)
-
-
-def conformal_quantiles(errors: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Quantiles of errors such that a new row's error is below each one often enough.
-
-    Of n equally weighted errors it is the ⌈level · (n + 1)⌉-th; other rows count by their weight,
-    the new row as much as a usual one, and rows of weight 0 not at all.
-
-    Examples
-    --------
-    >>> conformal_quantiles(np.arange(9.0), np.ones(9), np.array([0.0, 0.5, 0.9])).tolist()
-    [0.0, 4.0, 8.0]
-    >>> conformal_quantiles(np.array([1.0, 2.0]), np.array([1.0, 3.0]), np.array([0.1])).tolist()
-    [1.0]
-    """
-    counted = weights > 0
-    order = np.argsort(errors[counted], kind="stable")
-    weight = weights[counted][order]
-    reached = np.cumsum(weight * (len(weight) / weight.sum()))
-    # Sums of weights round: a millionth of a row does not decide.
-    place = np.searchsorted(reached, levels * (len(weight) + 1) - 1e-6, side="left")
-    return errors[counted][order][np.clip(place, 0, len(weight) - 1)]

@@ -76,7 +76,7 @@ class QuantileTarget(LossTarget):
 
     def settle(
         self, outputs: Tensor, y: Tensor, counted: Tensor | None
-    ) -> tuple[np.ndarray, float]:
+    ) -> tuple[np.ndarray, float, None]:
         count = torch.ones(len(y)) if counted is None else counted
         weights, truth = count.double().numpy(), y.double().numpy().T
         joint = self._by_level(outputs.double().t()).numpy()
@@ -90,7 +90,7 @@ class QuantileTarget(LossTarget):
                     shift[place, at] = tried
         self.shift = shift.ravel()
         ascending = torch.from_numpy(self._ascending(outputs)).to(outputs).flatten(1)
-        return self.answer(outputs), self.score(ascending, y, counted)
+        return self.answer(outputs), self.score(ascending, y, counted), None
 
     def _ascending(self, outputs: Tensor) -> np.ndarray:
         """Shifted and sorted outputs, in standardised units: (B, T, Q)."""
