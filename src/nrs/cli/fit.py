@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nrs._util.atomic import atomic_write, check_output
+from nrs.cli.check import FLAGS
 from nrs.cli.errors import refusals
 from nrs.cli.options import (
     AsJson,
@@ -131,7 +132,9 @@ def fit(
         raise ValueError("--loss and --quantiles are for a numeric target; leave --task out")
     model_path, page_path = output_paths(source, out)
     from nrs.datasets.convert import Overrides
+    from nrs.files.check import check_labelled
     from nrs.files.fit import fit_table
+    from nrs.files.scores import Scored
     from nrs.training.processes import processes
 
     columns: dict[str, Any] = {"drop": drop or [], "categorical": categorical or []}
@@ -142,8 +145,11 @@ def fit(
     with processes() as group:
         table = _read(source, target, task, columns, reading, stream)
         prints = not (quiet or as_json) and group.is_writer
+        findings = check_labelled(table) if group.is_writer else []
         if prints:
             print_schema(table)
+            for one in findings:
+                echo(in_flags(one.text, FLAGS))
         fitted = fit_table(
             table,
             seed=seed,
@@ -159,6 +165,7 @@ def fit(
         )
     if not group.is_writer:
         return
+    fitted = replace(fitted, findings=findings)
     written = write_fitted(fitted, model_path, page_path if report else None)
     if as_json:
         echo_json(fit_facts(fitted, written))
@@ -169,6 +176,8 @@ def fit(
             echo("too few rows to score the model; use nrs evaluate on others")
         else:
             mean = "" if table.targets is None else f", mean of {len(table.targets.names)} targets"
+            if isinstance(fitted.scored, Scored):
+                echo(f"{table.target}: {fitted.scored.headline()}")
             echo(f"{about['scored_on']}{mean}: {score_line(about['scores'])}")
             if "scores_by_target" in about:
                 echo_scores(about["scores_by_target"])
@@ -239,6 +248,7 @@ def fit_facts(fitted: FittedFile, written: list[str]) -> dict[str, Any]:
             {"name": one.name, "kind": one.kind, "values": one.values, "missing": one.missing}
             for one in table.columns
         ],
+        "findings": [one.to_dict() for one in fitted.findings],
         "wrote": written,
     }
 
@@ -279,11 +289,4 @@ def print_schema(table: LabelledTable) -> None:
     from nrs.files.read import describe_readings
 
     for line in describe_readings(table.readings):
-        echo(in_flags(line, {"dates": "--dates", "decimal": "--decimal"}))
-    identifiers = [one.name for one in table.columns if one.is_identifier]
-    if identifiers:
-        name = identifiers[0]
-        echo(
-            f"{name!r} is different in every row and looks like an ID; consider "
-            f"--drop {shlex.quote(name)}"
-        )
+        echo(in_flags(line, FLAGS))

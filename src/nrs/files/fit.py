@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from nrs.files.check import Finding
 from nrs.files.read import LabelledTable
 from nrs.files.scores import AnyScored, ScoredTargets, model_outputs, score_oob, score_outputs
 from nrs.tabular.classifier import NRSClassifier
@@ -33,6 +35,8 @@ class FittedFile:
     table: LabelledTable
     scored: AnyScored | None
     seconds: float
+    # What a user should know of the table.
+    findings: Sequence[Finding] = ()
 
     @property
     def about(self) -> dict[str, Any]:

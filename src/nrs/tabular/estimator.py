@@ -36,7 +36,14 @@ from nrs.tabular.header import (
     table_header,
 )
 from nrs.tabular.model import ForestModel, Learned, SingleModel
-from nrs.tabular.parameters import NOT_SAVED, TrainParameters, from_json, parameters, to_json
+from nrs.tabular.parameters import (
+    NOT_SAVED,
+    TrainParameters,
+    from_json,
+    parameters,
+    to_json,
+    unknown_argument,
+)
 from nrs.tabular.recipe import Recipe, resolve
 from nrs.tabular.rows.memory import MemorySource, Rows, forward_rows
 from nrs.tabular.rows.table import TableSource
@@ -105,6 +112,14 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         about_ = None
     # How partial_fit resumes.
     _progress: ClassVar[Any] = None
+
+    def __new__(cls, *positional: object, **given: object) -> Self:
+        """Answer an argument that is called as in other packages by ours."""
+        known = cls.__dataclass_fields__
+        for name in given:
+            if name not in known:
+                raise TypeError(unknown_argument(cls.__name__, name, known))
+        return super().__new__(cls)
 
     def fit(
         self,
