@@ -6,7 +6,7 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check -q
 # The constraints pin what the tests ran with; the ranges in pyproject.toml stay wide.
 INSTALL := $(PIP) install -c constraints.txt -e
 
-.PHONY: demo test test-heavy test-fuzz setup setup-peers lint format figures tour docs clean
+.PHONY: demo test test-heavy test-gpu test-fuzz setup setup-peers lint format figures tour docs clean
 
 demo: $(VENV)/.demo
 	$(RUN)/python examples/demo.py
@@ -17,6 +17,10 @@ test: setup lint
 # What the suite only samples, in full.
 test-heavy: setup
 	OMP_NUM_THREADS=1 $(RUN)/python -m pytest -m heavy
+
+# CUDA or MPS against the CPU; skipped without the hardware.
+test-gpu: setup
+	$(RUN)/python -m pytest -m gpu
 
 # Random tables, model files, command lines and kills against laws: MINUTES=60 for longer.
 MINUTES ?= 1

@@ -39,6 +39,22 @@ def test_every_error_is_on_its_page_by_a_public_name():
         assert issubclass(getattr(module, name), Exception)
 
 
+def test_documents_import_from_public_modules_only():
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        private = re.findall(r"(?:from|import) nrs[\w.]*\._\w+", path.read_text(encoding="utf-8"))
+        assert not private, path.name
+
+
+@pytest.mark.parametrize("package", ["core", "ranking", "vision", "points"])
+def test_every_public_name_has_a_reference(package):
+    pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs/reference").glob("*.md"))
+    shown = {
+        row.rpartition(".")[2] for row in re.findall(r"^::: (nrs\.[\w.]+)", pages, re.MULTILINE)
+    }
+    module = importlib.import_module(f"nrs.{package}")
+    assert {name for name in module.__all__ if callable(getattr(module, name))} <= shown
+
+
 def test_the_map_of_the_code_names_files_that_exist():
     page = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
     table = page.partition("## Where to change what")[2].partition("\n##")[0]

@@ -112,7 +112,7 @@ def answer_table(model: Any) -> list[np.ndarray]:
         if isinstance(model, nrs.NRSRegressor):
             found += model.predict(rows, return_std=True)
     if getattr(model, "_residuals", None) is not None:
-        found += model.predict_interval(rows)
+        found += [model.predict_set(rows)] if has_classes else model.predict_interval(rows)
     return found
 
 

@@ -1,11 +1,23 @@
 """Bad files: at most three lines that say what to do, exit code 2, nothing written."""
 
+import io
+import zipfile
+
 import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
 
 from nrs.training import write_model
+
+
+def _zipped(members):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return content.getvalue()
+
 
 GOOD = "months,plan,left\n" + "".join(
     f"{k},{'basic' if k % 3 else 'plus'},{'yes' if k % 2 else 'no'}\n" for k in range(60)
@@ -14,11 +26,11 @@ BAD = {
     "empty": (b"", "is empty"),
     "header only": (b"months,plan,left\n", "has no rows, only a header"),
     "ragged": (GOOD.encode() + b"1,basic,no,more\n", "as many cells in every row"),
-    "latin-1": (GOOD.replace("plus", "plüs").encode("latin-1"), "--encoding latin-1"),
-    "utf-16": (GOOD.encode("utf-16"), "--encoding utf-16"),
     "repeated": (b"months,months,left\n1,2,no\n", "is repeated"),
     "binary": (bytes(range(256)), "binary file"),
-    "array": (b'[{"months": 1}]', "one JSON array"),
+    "array": (b'[{"months": 1}, 2]', "must be an array of objects"),
+    "two tables": (_zipped({"a.csv": GOOD, "b.csv": GOOD}), "must hold one table"),
+    "damaged zip": (_zipped({"a.csv": GOOD})[:-40], "cannot be unpacked"),
 }
 
 
@@ -196,7 +208,7 @@ def test_a_column_may_be_dropped_twice(run, tmp_path):
 def test_explain_reads_the_encoding_that_it_asks_for(model, run, tmp_path):
     path, page = tmp_path / "rows.csv", tmp_path / "page.html"
     path.write_bytes(GOOD.replace("plus", "plüs").encode("latin-1"))
-    result = run("explain", model, path, "--html", page)
+    result = run("explain", model, path, "--html", page, "--encoding", "utf-8")
     assert result.exit_code == 2
     assert "--encoding latin-1" in result.output
     assert not page.exists()

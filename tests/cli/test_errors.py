@@ -46,5 +46,7 @@ def test_only_the_options_of_the_command_are_named(tmp_path):
     fit = CliRunner().invoke(app, ["fit", str(path), "-t", "b", "--task", "regression"])
     assert "Use --task classification." in fit.output
     (tmp_path / "latin.csv").write_bytes("a,b\n1,é\n".encode("latin-1"))
-    fit = CliRunner().invoke(app, ["fit", str(tmp_path / "latin.csv"), "-t", "b"])
+    fit = CliRunner().invoke(
+        app, ["fit", str(tmp_path / "latin.csv"), "-t", "b", "--encoding", "utf-8"]
+    )
     assert "such as --encoding latin-1" in fit.output

@@ -1,5 +1,7 @@
 """What a user of scikit-learn's classifiers expects."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pyarrow
@@ -432,3 +434,50 @@ def test_class_weights_that_mean_nothing_are_refused(tmp_path, weights):
             ValueError, match="class_weight must be finite, at least 0 and not 0 for all"
         ):
             model.fit(*arguments)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_sets_cover_and_are_nested(n_classes, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2600, 4))
+    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=2600)) * 1.5 // 1
+    y = np.clip(y, 0, n_classes - 1).astype(int)
+    model = NRSClassifier(preset="fast", epochs=4, random_state=0, verbose=0).fit(X[:600], y[:600])
+    new, truth, rows = X[600:], y[600:], np.arange(2000)
+    found = [model.predict_set(new, level) for level in (0.1, 0.6, 0.9, 0.99)]
+    for smaller, larger in pairwise(found):
+        assert (larger >= smaller).all()
+    assert all(sets.any(1).all() for sets in found)
+    assert abs(found[2][rows, truth].mean() - 0.9) < 0.035
+    assert found[2].sum(1).mean() < n_classes
+    model.save(tmp_path / "m.safetensors")
+    loaded = NRSClassifier.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(loaded.predict_set(new), found[2])
+
+
+def test_sets_count_rows_by_weight():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(800, 2))
+    noisy = rng.random(800) < 0.5
+    y = np.where(noisy, rng.integers(0, 2, 800), X[:, 0] > 0)
+    size = [
+        NRSClassifier(preset="fast", epochs=4, random_state=0, verbose=0)
+        .fit(X, y, sample_weight=np.where(noisy, weight, 1.0))
+        .predict_set(X)
+        .sum()
+        for weight in (0.0, 1.0)
+    ]
+    assert size[0] < size[1]
+
+
+def test_sets_without_ground_are_refused():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = np.arange(40) % 2
+    quick = {"epochs": 1, "verbose": 0}
+    model = NRSClassifier(preset="fast", **quick).fit(X, y)
+    with pytest.raises(ValueError, match="between 0 and 1; got 0"):
+        model.predict_set(X, 0)
+    with pytest.raises(ValueError, match="out-of-bag predictions"):
+        NRSClassifier(preset="paper", **quick).fit(X, y).predict_set(X)
+    with pytest.raises(ValueError, match="one label per row"):
+        NRSClassifier(preset="fast", **quick).fit(X, np.stack([y, 1 - y], 1)).predict_set(X)

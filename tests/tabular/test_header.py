@@ -16,7 +16,7 @@ ENCODER, NUMBERS = ("encoder",), ("encoder", "numbers")
 COLOUR, TWO, WHEN = (("encoder", "columns", place, "state") for place in range(3))
 SPARSE = ("encoder", "sparse")
 # What files of earlier versions do not have.
-LATER = ("about", "oob_score", "residuals", "spread", "bounds", "far", "absent")
+LATER = ("about", "oob_score", "residuals", "scales", "bounds", "far", "absent")
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -44,6 +44,20 @@ def test_headers_of_earlier_versions_are_read(tmp_path):
     loaded = load_forged(tmp_path / "model.safetensors", one, header=header)
     assert loaded.recipe_.levels == 0
     assert np.isfinite(loaded.predict(rows_for(loaded.encoder_))).all()
+
+
+def test_intervals_of_earlier_files_are_wider_beyond_their_usual_spread(tmp_path):
+    one, path = specimen("number"), tmp_path / "model.safetensors"
+    header = {key: entry for key, entry in one.file.header.items() if key != "scales"}
+    widths = []
+    for spread in (1e9, 1e-9):
+        loaded = load_forged(path, one, header=header | {"spread": [spread]})
+        low, high = loaded.predict_interval(rows_for(loaded.encoder_))
+        widths.append(high - low)
+    np.testing.assert_allclose(widths[0], widths[0][0], rtol=1e-5)
+    assert (widths[1] > widths[0]).all()
+    # They do not say what a deviation is: it is that of the members.
+    assert (loaded.predict(rows_for(loaded.encoder_), return_std=True)[1] >= 0).all()
 
 
 @pytest.mark.parametrize(
@@ -100,9 +114,13 @@ def test_headers_of_earlier_versions_are_read(tmp_path):
         ("boolean classes", ("recipe", "members"), 4, "forest must be there with members"),
         ("classes", ("forest", "in_features"), 5, "number of encoded features"),
         ("classes", ("forest", "n_levels"), 10_000, "at most n_bins"),
-        ("classes", ("residuals",), [[0.5]], "forest that predicts numbers"),
+        ("labels", ("residuals",), [[0.5]], "numbers or classes"),
+        ("classes", ("residuals",), [[0.5, 0.5]], "one number per output"),
         ("numbers", ("residuals",), [[0.5]], "residuals must have one number per output"),
-        ("numbers", ("spread",), [0.5], "spread must have one number per output"),
+        ("numbers", ("scales", 0, "places"), [1.0, 0.0], "ascending places"),
+        ("numbers", ("scales", 0, "values"), [1.0, 0.0], "a value per place"),
+        ("numbers", ("scales", 0, "low"), 900.0, "low and high in order"),
+        ("numbers", ("residuals",), None, "come with header.residuals"),
         ("numbers", ("about", "target"), ["a"], "target must name every output"),
         ("classes", ("about",), {"labels": [["a", "b"]]}, "labels must be those of every output"),
         # Of the classes that have more to say.
@@ -123,7 +141,7 @@ def test_a_contradiction_is_refused_and_named(tmp_path, name, place, value, matc
 
 @pytest.mark.parametrize(
     ("place", "value"),
-    [(("spread",), [2**63]), (("residuals",), [[2**63]]), ((*WHEN, "center"), 10**40)],
+    [(("scales", 0, "places"), [2**63]), (("residuals",), [[2**63]]), ((*WHEN, "center"), 10**40)],
 )
 def test_integers_of_any_size_are_numbers(tmp_path, place, value):
     one = specimen("number")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+import nrs
 from nrs import NRSClassifier, NRSRanker, NRSRegressor
 from nrs.tabular.parameters import NOT_SAVED, from_json, to_json
 
@@ -72,3 +73,20 @@ def test_what_is_not_saved_is_an_argument():
 def test_arguments_are_given_by_name(kind):
     with pytest.raises(TypeError, match="positional"):
         kind("fast")
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("n_estimators", "epochs, time_limit or preset"),
+        ("learning_rate", "lr"),
+        ("cat_features", "categorical_features"),
+        ("early_stopping_rounds", "patience"),
+        ("seed", "random_state"),
+        ("prest", "preset"),
+    ],
+)
+@pytest.mark.parametrize("kind", [nrs.NRSClassifier, nrs.NRSRegressor, nrs.NRSRanker])
+def test_a_familiar_name_is_answered_by_ours(kind, name, ours):
+    with pytest.raises(TypeError, match=rf"argument '{name}'; here it is {ours}"):
+        kind(**{name: 3})

@@ -7,6 +7,7 @@ import inspect
 import typer
 
 from nrs._version import __version__
+from nrs.cli.check import check
 from nrs.cli.compare import compare
 from nrs.cli.datasets import datasets
 from nrs.cli.evaluate import evaluate
@@ -30,7 +31,7 @@ app = typer.Typer(
 app.add_typer(datasets, name="datasets")
 app.add_typer(paper, name="paper")
 app.add_typer(train, name="train")
-for command in (fit, tune, predict, evaluate, explain, compare, info, export):
+for command in (check, fit, tune, predict, evaluate, explain, compare, info, export):
     # typer keeps the breaks of a docstring's lines, which are not those of a terminal's.
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     app.command(help="\n\n".join(" ".join(part.split()) for part in paragraphs))(command)

@@ -32,7 +32,7 @@ def compare(
     seed: Seed = 0,
     drop: Drop = None,
     categorical: Categorical = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Cross-validate NRS, a random forest, LightGBM and XGBoost (GBDT) on the same folds.

@@ -31,7 +31,7 @@ def evaluate(
             "repeat the option.",
         ),
     ] = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Score a model on labelled rows that it was not trained on.

@@ -27,7 +27,7 @@ def explain(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write an HTML page with drawings of the trees.")
     ] = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Show the columns of a model by importance, and its most decisive trees.

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import re
-import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nrs._util.atomic import atomic_write, check_output
+from nrs.cli.check import FLAGS
 from nrs.cli.errors import refusals
 from nrs.cli.options import (
     AsJson,
     Categorical,
+    Dates,
+    Decimal,
     Drop,
     Encoding,
     Jobs,
     LabelledParts,
+    Loss,
+    Monotone,
+    Na,
+    Offset,
+    Quantiles,
     Seed,
+    Sheet,
     Targets,
     Task,
+    Types,
     check_jobs,
     echo_scores,
+    loss_of,
+    read_types,
     score_line,
+    signs_of,
 )
+from nrs.cli.report import in_flags
 from nrs.cli.terminal import Grid, echo, echo_json
 
 if TYPE_CHECKING:
@@ -64,6 +78,10 @@ def fit(
     report: Report = True,
     drop: Drop = None,
     categorical: Categorical = None,
+    monotone: Monotone = None,
+    loss: Loss = "squared",
+    quantiles: Quantiles = None,
+    offset: Offset = None,
     jobs: Jobs = 1,
     workers: Annotated[
         int,
@@ -82,7 +100,12 @@ def fit(
             help="Checkpoint folder; an interrupted fit resumes from it.", show_default=False
         ),
     ] = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = "auto",
+    sheet: Sheet = None,
+    decimal: Decimal = "",
+    dates: Dates = "",
+    na: Na = None,
+    types: Types = None,
     stream: Annotated[
         bool,
         typer.Option("--stream", help="Read a Parquet or Arrow file in chunks."),
@@ -102,17 +125,31 @@ def fit(
     """
     if preset not in _PRESETS:
         raise ValueError(f"preset must be one of {', '.join(_PRESETS)}; got {preset!r}")
+    signs, wanted = signs_of(monotone), loss_of(loss, quantiles)
+    # Counts are numbers, however few.
+    task = "regression" if wanted and task == "auto" else task
+    if wanted and task != "regression":
+        raise ValueError("--loss and --quantiles are for a numeric target; leave --task out")
     model_path, page_path = output_paths(source, out)
+    from nrs.datasets.convert import Overrides
+    from nrs.files.check import check_labelled
     from nrs.files.fit import fit_table
+    from nrs.files.scores import Scored
     from nrs.training.processes import processes
 
-    columns = {"drop": drop or [], "categorical": categorical or []}
+    columns: dict[str, Any] = {"drop": drop or [], "categorical": categorical or []}
+    columns["offset"] = offset
+    overrides = Overrides(decimal, dates, tuple(na or ()), read_types(types))
+    reading: dict[str, Any] = {"encoding": encoding, "sheet": sheet, "overrides": overrides}
     # The processes of a launcher such as torchrun, if there is one; one of them prints and writes.
     with processes() as group:
-        table = _read(source, target, task, columns, encoding, stream)
+        table = _read(source, target, task, columns, reading, stream)
         prints = not (quiet or as_json) and group.is_writer
+        findings = check_labelled(table) if group.is_writer else []
         if prints:
             print_schema(table)
+            for one in findings:
+                echo(in_flags(one.text, FLAGS))
         fitted = fit_table(
             table,
             seed=seed,
@@ -122,10 +159,13 @@ def fit(
             n_workers=workers,
             divide=divide,
             checkpoint=checkpoint,
+            monotone=signs,
+            **wanted,
             verbose=1 if prints else 0,
         )
     if not group.is_writer:
         return
+    fitted = replace(fitted, findings=findings)
     written = write_fitted(fitted, model_path, page_path if report else None)
     if as_json:
         echo_json(fit_facts(fitted, written))
@@ -136,6 +176,8 @@ def fit(
             echo("too few rows to score the model; use nrs evaluate on others")
         else:
             mean = "" if table.targets is None else f", mean of {len(table.targets.names)} targets"
+            if isinstance(fitted.scored, Scored):
+                echo(f"{table.target}: {fitted.scored.headline()}")
             echo(f"{about['scored_on']}{mean}: {score_line(about['scores'])}")
             if "scores_by_target" in about:
                 echo_scores(about["scores_by_target"])
@@ -146,15 +188,16 @@ def _read(
     source: str,
     target: list[str],
     task: str,
-    columns: dict[str, list[str]],
-    encoding: str,
+    columns: dict[str, Any],
+    reading: dict[str, Any],
     stream: bool,
 ) -> LabelledTable:
     from nrs.files.read import is_streamed, read_labelled, scan_labelled
 
     if stream or is_streamed(source):
         return scan_labelled(source, target, task=task, **columns)
-    return read_labelled(source, target, task=task, encoding=encoding, **columns)
+    options: dict[str, Any] = {**reading, **columns}
+    return read_labelled(source, target, task=task, **options)
 
 
 def write_fitted(fitted: FittedFile, model_path: Path, page_path: Path | None) -> list[str]:
@@ -205,6 +248,7 @@ def fit_facts(fitted: FittedFile, written: list[str]) -> dict[str, Any]:
             {"name": one.name, "kind": one.kind, "values": one.values, "missing": one.missing}
             for one in table.columns
         ],
+        "findings": [one.to_dict() for one in fitted.findings],
         "wrote": written,
     }
 
@@ -242,10 +286,7 @@ def print_schema(table: LabelledTable) -> None:
             echo(f"  {target.name}: {values}")
     if table.unlabelled:
         echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
-    identifiers = [one.name for one in table.columns if one.is_identifier]
-    if identifiers:
-        name = identifiers[0]
-        echo(
-            f"{name!r} is different in every row and looks like an ID; consider "
-            f"--drop {shlex.quote(name)}"
-        )
+    from nrs.files.read import describe_readings
+
+    for line in describe_readings(table.readings):
+        echo(in_flags(line, FLAGS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,7 +50,135 @@ Categorical = Annotated[
     list[str] | None,
     typer.Option("--categorical", help="Column whose numbers are categories; may be repeated."),
 ]
-Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
+Monotone = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--monotone",
+        metavar="COLUMN=SIGN",
+        help="Columns with which the prediction may only rise (+1) or fall (-1), such as "
+        "age=+1,price=-1; comma-separated, or repeat the option.",
+    ),
+]
+Encoding = Annotated[str, typer.Option(help="Encoding of a text file; auto finds it.")]
+Sheet = Annotated[
+    str | None, typer.Option(help="Sheet of a workbook; default: the first.", show_default=False)
+]
+Decimal = Annotated[
+    str, typer.Option(help="Decimal sign of all numbers: . or ,", show_default=False)
+]
+Dates = Annotated[
+    str, typer.Option(help="Order of all dates: dmy, mdy or ymd.", show_default=False)
+]
+Na = Annotated[
+    list[str] | None,
+    typer.Option("--na", help="Cell that means missing, such as -200; may be repeated."),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        metavar="COLUMN=TYPE",
+        help="What a column is: number, date, time, category or text; may be repeated.",
+    ),
+]
+
+
+def read_types(given: list[str] | None) -> dict[str, str]:
+    """Types of columns from COLUMN=TYPE; a name may hold an equals sign.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> read_types(["zip=category", "a=b=date"])
+    {'zip': 'category', 'a=b': 'date'}
+    """
+    found = {}
+    for text in given or []:
+        name, sign, kind = text.rpartition("=")
+        if not sign or not name:
+            raise ValueError(f"type must be COLUMN=TYPE, such as zip=category; got {text!r}")
+        found[name] = kind
+    return found
+
+
+Loss = Annotated[
+    str,
+    typer.Option(
+        help="Of a numeric target: squared, absolute, huber, poisson, gamma, tweedie, or quantile "
+        "(5, 50 and 95 %)."
+    ),
+]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        help="Column added to the logarithm of the prediction, such as that of the exposure; "
+        "needs --loss poisson, gamma or tweedie.",
+        show_default=False,
+    ),
+]
+Quantiles = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LEVELS",
+        help="Quantiles to predict, ascending and comma-separated, such as 0.1,0.5,0.9.",
+        show_default=False,
+    ),
+]
+
+
+def loss_of(loss: str, quantiles: str | None) -> dict[str, Any]:
+    """The settings of ``--loss`` and ``--quantiles``; none if they ask for the mean.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> loss_of("squared", None), loss_of("squared", "0.1,0.9")
+    ({}, {'loss': 'squared', 'quantiles': [0.1, 0.9]})
+    """
+    if loss == "squared" and quantiles is None:
+        return {}
+    from nrs.tabular.targets import find_loss
+
+    try:
+        levels = None if quantiles is None else [float(one) for one in quantiles.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--quantiles needs comma-separated numbers, such as 0.1,0.5,0.9; got {quantiles!r}"
+        ) from None
+    if loss == "aft":
+        raise ValueError("loss='aft' has two bounds for each time; fit it with NRSRegressor")
+    find_loss(loss, levels)
+    return {"loss": loss, "quantiles": levels}
+
+
+def signs_of(monotone: list[str] | None) -> dict[str, int] | None:
+    """The sign of each column of ``--monotone``; None without any.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> signs_of(["age=+1,price=-1", "a=b=1"])
+    {'age': 1, 'price': -1, 'a=b': 1}
+    """
+    signs = {"+1": 1, "1": 1, "-1": -1}
+    found = {}
+    for part in ",".join(monotone or ()).split(",") if monotone else ():
+        name, _, sign = part.rpartition("=")
+        if not name or sign.strip() not in signs:
+            raise ValueError(
+                f"--monotone needs COLUMN=+1 or COLUMN=-1, such as age=+1,price=-1; got {part!r}"
+            )
+        found[name.strip()] = signs[sign.strip()]
+    return found or None
 
 
 def check_jobs(count: int | None) -> int | None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Encoding, Jobs, Model
+from nrs.cli.options import AsJson, Encoding, Jobs, Model, Sheet
 from nrs.cli.terminal import echo, echo_json, table_output
 
 # The kind in a model file's header -> the module whose predict_file(model, input) reads such a
@@ -61,7 +61,8 @@ def predict(
         ),
     ] = False,
     jobs: Jobs = 1,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = "auto",
+    sheet: Sheet = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict with a saved model; the model file says what it reads.
@@ -79,7 +80,17 @@ def predict(
     kind = read_kind(model)
     if kind == "table":
         options = {"probabilities": probabilities, "interval": interval, "keep": keep or []}
-        _predict_table(model, source, output, jobs, as_json, safe_csv, encoding=encoding, **options)
+        _predict_table(
+            model,
+            source,
+            output,
+            jobs,
+            as_json,
+            safe_csv,
+            encoding=encoding,
+            sheet=sheet,
+            **options,
+        )
         return
     if kind not in PREDICTORS:
         raise ValueError(

@@ -58,7 +58,7 @@ def tune(
     jobs: Annotated[
         int, typer.Option(help="Parallel processes; -1 for one per core.", callback=check_jobs)
     ] = 1,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = "auto",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:

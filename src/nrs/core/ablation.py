@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nrs.core.context import as_leaf
 from nrs.core.layer import NRS
 from nrs.core.permutations import IndexModule
 from nrs.core.subspace_map import check_input
@@ -86,6 +87,8 @@ class FullyConnectedExpansion(IndexModule):
             self.expansion.copy_(fresh.uniform_(-bound, bound, generator=generator))
 
     def forward(self, x: Tensor) -> Tensor:
+        if (traced := as_leaf(self, x)) is not None:
+            return traced
         check_input(x, self.in_features)
         layer = self.aggregation
         cells = F.linear(x.reshape(-1, self.in_features), self.expansion)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import fuse_linear_bn_eval
 
+from nrs.core.context import as_leaf
 from nrs.core.permutations import IndexModule
 from nrs.core.subspace_map import (
     FEW_ROWS,
@@ -95,6 +96,8 @@ class FoldedNRS(IndexModule):
         self.requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
+        if (traced := as_leaf(self, x)) is not None:
+            return traced
         check_input(x, self.in_features)
         check_dtype(x, self.get_buffer("bias0"))
         h = x.reshape(-1, self.in_features)

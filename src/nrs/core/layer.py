@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import operator
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from nrs.core.context import as_leaf
 from nrs.core.fold import FoldedNRS, folded_stage
 from nrs.core.norm import bias_cancels, normalise
 from nrs.core.permutations import LAYOUTS, IndexModule, draw_index
@@ -161,8 +163,7 @@ class NRS(IndexModule):
                     # Where the generator is, whatever torch's default device.
                     fresh = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
                     fresh.uniform_(-bound, bound, generator=generator)
-                    with torch.no_grad():
-                        parameter.copy_(fresh)
+                    _put(parameter, fresh)
             if norm is not None:
                 norm.reset_parameters()
 
@@ -180,6 +181,8 @@ class NRS(IndexModule):
         TypeError
             If the input is not a tensor of that dtype.
         """
+        if (traced := as_leaf(self, x)) is not None:
+            return traced
         check_input(x, self.in_features)
         check_dtype(x, self.weight)
         rows = x.reshape(-1, self.in_features)
@@ -308,6 +311,18 @@ class NRS(IndexModule):
 
     def _activate(self, h: Tensor) -> Tensor:
         return h if self.activation is None else ACTIVATIONS[self.activation](h)
+
+
+def _put(parameter: Any, values: Tensor) -> None:
+    """Write values into a parameter, of which fully_shard leaves each process a part."""
+    if hasattr(parameter, "device_mesh"):
+        from torch.distributed.tensor import distribute_tensor
+
+        values = distribute_tensor(
+            values.to(parameter.device), parameter.device_mesh, parameter.placements
+        )
+    with torch.no_grad():
+        parameter.copy_(values)
 
 
 def _size(name: str, value: int) -> int:

@@ -13,10 +13,26 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch.autograd import forward_ad
+
+from nrs.core.context import has_hooks
 
 # Elements of a slice: 1 MB of float32, half of a usual level-2 cache.
 SLICE_ELEMENTS = 1 << 18
+
+
+def own_gradient_allowed() -> bool:
+    """Whether an ``autograd.Function`` may be called.
+
+    A compiler cannot see into one, transforms of ``torch.func`` have no rule for ours, and neither
+    has forward-mode differentiation.
+    """
+    return not torch.compiler.is_compiling() and not transformed()
+
+
+def transformed() -> bool:
+    """Whether a transform of ``torch.func`` or forward-mode differentiation is at work."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 class BatchNormReLU(torch.autograd.Function):
@@ -49,9 +65,10 @@ class BatchNormReLU(torch.autograd.Function):
         return output, mean, variance
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         h, gamma, result, mean, variance = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return (*_differentiable_gradient(gradient * (result > 0), h, gamma, ctx.eps), None)
         inverse_std = (variance + ctx.eps).rsqrt_()
         grad_h = torch.empty_like(h)
         grad_gamma = torch.empty_like(gamma)
@@ -76,6 +93,21 @@ class BatchNormReLU(torch.autograd.Function):
             grad_gamma[part] = of_gamma
             grad_beta[part] = of_beta
         return grad_h, grad_gamma, grad_beta, None
+
+
+def _differentiable_gradient(
+    gradient: Tensor, h: Tensor, gamma: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients by h, gamma and beta in operations that autograd can differentiate again.
+
+    `gradient` is that of what the ReLU lets through, whose own second derivative is zero.
+    """
+    centred = h - h.mean(1, keepdim=True)
+    inverse_std = (centred.square().mean(1, keepdim=True) + eps).rsqrt()
+    standard = centred * inverse_std
+    along = gradient * standard
+    by_standard = gradient - gradient.mean(1, keepdim=True) - standard * along.mean(1, keepdim=True)
+    return gamma.unsqueeze(1) * inverse_std * by_standard, along.sum(1), gradient.sum(1)
 
 
 class ReducedBatchNormReLU(torch.autograd.Function):
@@ -127,8 +159,12 @@ class ReducedBatchNormReLU(torch.autograd.Function):
         return output, mean, variance, count
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "A normalisation over several processes has no second derivative. Call backward "
+                "without create_graph."
+            )
         h, gamma, result, mean, variance, count = ctx.saved_tensors
         inverse_std = (variance + ctx.eps).rsqrt_()
         own = h.new_empty(2, len(h))
@@ -163,13 +199,17 @@ def _slices(h: Tensor) -> list[slice]:
 
 
 def bias_cancels(norm: nn.BatchNorm1d) -> bool:
-    """Whether `norm` subtracts the batch mean, and with it any bias added before."""
+    """Whether `norm` subtracts the batch mean, and with it any bias added before.
+
+    A norm with hooks is called as a module instead.
+    """
     return (
         type(norm) is nn.BatchNorm1d
         and norm.training
         and norm.affine
         and norm.track_running_stats
         and norm.momentum is not None
+        and not has_hooks(norm)
     )
 
 
@@ -238,6 +278,6 @@ def _slices_apply(h: Tensor, norm: nn.BatchNorm1d) -> bool:
         and h.dtype in (torch.float32, torch.float64)
         and h.shape[0] > 0
         and h.t().is_contiguous()
-        # A compiler fuses the plain operations by itself, and cannot see into this one.
-        and not torch.compiler.is_compiling()
+        # A compiler fuses the plain operations by itself.
+        and own_gradient_allowed()
     )

@@ -17,7 +17,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from nrs.core.context import counted
+from nrs.core.norm import own_gradient_allowed, transformed
 
 FORMULATIONS = ("conv", "dense", "bag", "blocks")
 # torch.embedding_bag's number for mode="sum"; the function around it costs as much as a small map.
@@ -127,7 +129,16 @@ def map_rows(
     """:func:`subspace_map` of a (B, d) tensor by a caller that has checked its arguments."""
     if formulation == "auto":
         formulation = choose_for(rows, weight.shape, weight)
-    return _MAPS[formulation](rows, index, weight, bias)
+    return _map_by(formulation, rows, index, weight, bias)
+
+
+def _map_by(
+    formulation: str, rows: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None
+) -> Tensor:
+    """One formulation; under autocast float32 comes out in its dtype, as of torch's products."""
+    lower = _autocast_dtype(rows.device.type)
+    result = _MAPS[formulation](rows, index, weight, bias)
+    return result.to(lower) if lower is not None and result.dtype == torch.float32 else result
 
 
 def check_formulation(formulation: str) -> None:
@@ -153,9 +164,16 @@ def check_input(x: Tensor, in_features: int) -> None:
         )
 
 
+def _autocast_dtype(device: str) -> torch.dtype | None:
+    """The dtype of products under autocast; None outside of it, and on meta, which has none."""
+    if device == "meta" or not torch.is_autocast_enabled(device):
+        return None
+    return torch.get_autocast_dtype(device)
+
+
 def check_dtype(x: Tensor, weight: Tensor) -> None:
     """Refuse input of another dtype than the weights, unless autocast reconciles them."""
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+    if x.dtype != weight.dtype and _autocast_dtype(x.device.type) is None:
         raise TypeError(
             f"input and weights must have one dtype; got input {x.dtype}, weights "
             f"{weight.dtype}. Convert one with .to(...)."
@@ -195,16 +213,16 @@ def _bag(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
             "formulation='bag' computes one output per subspace; got "
             f"{outputs} outputs (n_per={outputs}). Use formulation='blocks'."
         )
-    if torch.is_autocast_enabled(x.device.type):
+    if _autocast_dtype(x.device.type) is not None:
         # An embedding bag has no autocast rule, so it keeps the dtype of the weights.
         with torch.autocast(x.device.type, enabled=False):
             return _bag(x.to(weight.dtype), index, weight, bias)
+    if not torch.compiler.is_compiling() and transformed():
+        # Neither has it a rule for them.
+        return _blocks(x, index, weight, bias)
     offsets = bag_offsets(index.shape[0], index.shape[1], index.device)
-    # A compiler cannot see into a function with a gradient of its own.
     own_gradient = (
-        gradient_wanted(x, weight) is not None
-        and x.device.type == "cpu"
-        and not torch.compiler.is_compiling()
+        gradient_wanted(x, weight) is not None and x.device.type == "cpu" and own_gradient_allowed()
     )
     sums = _Bag.apply if own_gradient else _sum_bags
     return bag_rows(x, index.reshape(-1), offsets, weight.reshape(-1), bias, sums)
@@ -257,11 +275,15 @@ class _Bag(torch.autograd.Function):
         return _sum_bags(by_feature.detach(), flat, offsets, weight.detach())
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         by_feature, flat, offsets, weight = ctx.saved_tensors
         gradient = gradient.contiguous()
         size = len(flat) // len(offsets)
+        if torch.is_grad_enabled():  # To be differentiated again.
+            by_cell = gradient.repeat_interleave(size, 0)
+            weighted = by_cell * weight.unsqueeze(1)
+            summed = torch.zeros_like(by_feature).index_add(0, flat, weighted)
+            return summed, None, None, (by_cell * by_feature[flat]).sum(1)
         of_features = of_weight = None
         if ctx.needs_input_grad[0]:
             # The other way round: a bag a feature, over the subspaces that read it.
@@ -283,7 +305,8 @@ def _blocks(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Te
     flat = index.reshape(-1)
     if batch_size(x) < FEW_ROWS:
         cells = x.index_select(1, flat).view(batch, groups, subspace)
-        if outputs == 1:
+        # A counter of operations knows products, not sums.
+        if outputs == 1 and not counted():
             result = (cells * weight.view(groups, subspace)).sum(2)
         else:
             by_group = torch.bmm(cells.transpose(0, 1), weight.transpose(1, 2))
@@ -317,7 +340,8 @@ def _member_map(
             result = torch.baddbmm(bias.unsqueeze(1), by_member, matrices)
         return result.transpose(0, 1)
     offsets = torch.arange(members, device=index.device).view(members, 1, 1) * features
-    result = _MAPS[formulation](
+    result = _map_by(
+        formulation,
         x.reshape(batch, members * features),
         (index + offsets).flatten(0, 1),
         weight.flatten(0, 1),
@@ -339,7 +363,7 @@ def _shared_map(
         matrix = dense_weight(index, weight, x.shape[1])
         by_feature = matrix @ x.t() if bias is None else torch.addmm(bias[:, None], matrix, x.t())
     else:
-        by_feature = _MAPS[formulation](x, index, weight, bias).t()
+        by_feature = _map_by(formulation, x, index, weight, bias).t()
     return by_feature.reshape(members, groups * outputs, x.shape[0]).permute(2, 0, 1)
 
 

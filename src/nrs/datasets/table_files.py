@@ -1,8 +1,8 @@
-"""Tables in files: CSV, Parquet, Arrow, JSON lines, compressed or not, whole or in chunks.
+"""Tables in files: CSV, Parquet, Arrow, JSON, workbooks, packed or not, whole or in chunks.
 
-Two ways in. `read_table_file` reads a whole file and finds the types of its columns from all of
-its rows; `stream_table_file` reads one chunk after the other with bounded memory; the caller, who
-has a fitted model, names the types of the columns.
+Two ways in. `read_table_file` reads a whole file and decides from all of its rows what its columns
+are (:mod:`nrs.datasets.convert`); `stream_table_file` reads one chunk after the other with bounded
+memory; the caller, who has a fitted model, names the types of the columns.
 
 Files come from anywhere, so what they may cost is bounded: a compressed file may expand to
 `MAX_EXPANSION` times its size (`MIN_EXPANDED_BYTES` in any case), JSON values may be nested
@@ -11,18 +11,31 @@ Files come from anywhere, so what they may cost is bounded: a compressed file ma
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from nrs._util.inputs import check_ordinary
+from nrs.datasets.convert import Overrides, blank_to_null, convert_texts
 from nrs.datasets.large_table import Table
 from nrs.datasets.parts import is_parts
+from nrs.datasets.table_content import (
+    MAX_DEPTH,
+    OLE,
+    ZIP,
+    clean_names,
+    depth,
+    find_encoding,
+    find_separator,
+    json_lines,
+    openings,
+    unpack,
+)
 from nrs.datasets.table_file_errors import (
     TableFileError,
     check_names,
@@ -44,8 +57,6 @@ CHUNK_ROWS = 1 << 16
 # Bounds on the expansion of a compressed file; tables rarely compress below a fiftieth.
 MAX_EXPANSION = 100
 MIN_EXPANDED_BYTES = 1 << 28
-# Arrow overflows the stack on JSON that is nested tens of thousands deep; a table is flat.
-MAX_DEPTH = 100
 # What the format, the separator and the time zones are read from.
 _HEAD_BYTES = 1 << 18
 _CODECS = {
@@ -54,34 +65,42 @@ _CODECS = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\x04\x22\x4d\x18": "lz4",
 }
-_SEPARATORS = ",\t;|"
-# A text of JSON, whole or cut at the end of what was read.
-_JSON_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_QUOTED = re.compile(rf'(^|[{_SEPARATORS}])"(?:[^"]|"")*"', re.MULTILINE)
+# The default of an encoding: found from the bytes.
+AUTO = "auto"
+_TEXTS: tuple[Format, ...] = ("csv", "json lines")
 
 
 def read_table_file(
     source: str | os.PathLike[str],
     *,
     as_text: Sequence[str] = (),
-    encoding: str = "utf-8",
+    encoding: str = AUTO,
+    sheet: str | None = None,
+    overrides: Overrides | None = None,
 ) -> Any:
-    """Read a whole table.
+    """Read a whole table; what its columns of text are is decided from all of their cells.
 
     Parameters
     ----------
     source : path, or "-" for standard input
-        CSV (also separated by tabs, semicolons or bars), JSON lines, Parquet, or Arrow; gzip,
-        bzip2, zstd and lz4 are decompressed on the way. The content decides, not the name.
+        CSV (with any separator), JSON lines or one JSON array, Parquet, Arrow, or a workbook
+        (Excel, with the extra ``excel``); zip, gzip, bzip2, zstd and lz4 are unpacked on the way.
+        The content decides, not the name.
     as_text : sequence of str
         Columns of a text file to read as text even where they look like numbers.
     encoding : str
-        Of text files.
+        Of text files; "auto" finds UTF-8, UTF-16, and else takes Windows-1252.
+    sheet : str, optional
+        Of a workbook; the first by default.
+    overrides : Overrides, optional
+        Decimal sign, order of dates, missing values and types, where the cells do not say.
 
     Returns
     -------
     pyarrow.Table
-        At least one row and one column.
+        At least one row and one column. Columns without a name and without a value are left out.
+        How a column was read is in the metadata of its field
+        (:func:`nrs.datasets.convert.decisions`); models keep it.
 
     Raises
     ------
@@ -104,37 +123,58 @@ def read_table_file(
     ...     read_table_file(path).to_pylist()
     [{'rooms': 2, 'district': 'north'}, {'rooms': None, 'district': 'south'}]
     """
-    pyarrow = import_pyarrow()
-    with _opened(source) as opened, clear_errors(opened.name, opened.names):
+    import_pyarrow()
+    with (
+        _opened(source, encoding, sheet) as opened,
+        clear_errors(opened.name, opened.names),
+    ):
         if opened.format == "csv":
-            from pyarrow import csv
-
-            text = {name: pyarrow.string() for name in as_text}
-            opened.keep()
-            table = csv.read_csv(
-                opened.text(encoding), *opened.csv_options(encoding, column_types=text)
-            )
-            # A model knows times of day by their text, and 08:00 would become 08:00:00.
-            times = [field.name for field in table.schema if pyarrow.types.is_time(field.type)]
-            if times:
-                text |= dict.fromkeys(times, pyarrow.string())
-                table = csv.read_csv(
-                    opened.text(encoding), *opened.csv_options(encoding, column_types=text)
-                )
+            table = _read_csv(opened, overrides or Overrides(), as_text)
         elif opened.format == "json lines":
-            from pyarrow import json
-
-            # A line must fit a block; without streaming, memory is not the concern.
-            options = json.ReadOptions(block_size=8 * CHUNK_BYTES)
-            table = json.read_json(opened.stream(), read_options=options)
+            table = _read_json(opened, overrides or Overrides(), as_text)
         else:
             batches, schema = opened.batches(None)
-            table = pyarrow.Table.from_batches(batches, schema)
-        if opened.format in ("csv", "json lines"):
-            check_text(table.schema, opened.name)
-        check_names(table.schema.names, opened.name)
+            check_names(schema.names, opened.name)
+            table = import_pyarrow().Table.from_batches(batches, schema)
     if table.num_rows == 0:
         raise no_rows(opened.name)
+    return table
+
+
+def _read_csv(opened: _Opened, overrides: Overrides, as_text: Sequence[str]) -> Any:
+    pyarrow = import_pyarrow()
+    from pyarrow import csv
+
+    opened.keep()
+    opened.sniff()
+    # As text first: what a column is shows in all of its cells.
+    text = dict.fromkeys(opened.names, pyarrow.string())
+    table = csv.read_csv(opened.stream(), *opened.csv_options(column_types=text))
+    check_text(table.schema, opened.name)
+    names = clean_names(table.schema.names)
+    unnamed = [place for place, name in enumerate(table.schema.names) if not name.strip()]
+    empty = [place for place in unnamed if table.column(place).null_count == table.num_rows]
+    table = table.rename_columns(names).select([k for k in range(len(names)) if k not in empty])
+    check_names(table.column_names, opened.name)
+    # Without rows there is nothing to decide.
+    return convert_texts(table, overrides, as_text) if table.num_rows else table
+
+
+def _read_json(opened: _Opened, overrides: Overrides, as_text: Sequence[str]) -> Any:
+    from pyarrow import json
+
+    # A line must fit a block; without streaming, memory is not the concern.
+    options = json.ReadOptions(block_size=8 * CHUNK_BYTES)
+    table = json.read_json(opened.stream(), read_options=options)
+    check_text(table.schema, opened.name)
+    check_names(table.schema.names, opened.name)
+    is_string = import_pyarrow().types.is_string
+    texts = [one.name for one in table.schema if is_string(one.type)]
+    if not texts or not table.num_rows:
+        return table
+    read = convert_texts(table.select(texts), overrides, as_text)
+    for one in read.schema:
+        table = table.set_column(table.column_names.index(one.name), one, read.column(one.name))
     return table
 
 
@@ -143,7 +183,8 @@ def stream_table_file(
     columns: Mapping[str, str],
     *,
     also: Sequence[str] = (),
-    encoding: str = "utf-8",
+    encoding: str = AUTO,
+    sheet: str | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[Any]:
     """Read some columns of a table, chunk after chunk, with bounded memory.
@@ -159,8 +200,8 @@ def stream_table_file(
         them.
     also : sequence of str
         Further columns to read, as they are: cells of a CSV file as text.
-    encoding : str
-        Of text files.
+    encoding, sheet : str
+        As for `read_table_file`.
     chunk_bytes : int
         Bytes of text in a chunk.
 
@@ -192,9 +233,12 @@ def stream_table_file(
         for chunk in parts.chunks(columns=wanted):
             yield pyarrow.Table.from_batches([chunk.batch]).select([*columns, *also])
         return
-    with _opened(source) as opened, clear_errors(opened.name, opened.names):
+    with (
+        _opened(source, encoding, sheet) as opened,
+        clear_errors(opened.name, opened.names),
+    ):
         n_rows = 0
-        for batch, types in _batches(opened, columns, wanted, also, encoding, chunk_bytes):
+        for batch, types in _batches(opened, columns, wanted, also, chunk_bytes):
             if batch.num_rows:
                 n_rows += batch.num_rows
                 table = pyarrow.Table.from_batches([batch]).select([*columns, *also])
@@ -202,12 +246,16 @@ def stream_table_file(
                     if name in types:
                         read = _read_text(table.column(place), name, types[name], opened.name)
                         table = table.set_column(place, name, read)
+                    elif opened.format == "csv" and pyarrow.types.is_string(
+                        table.schema[place].type
+                    ):
+                        table = table.set_column(place, name, blank_to_null(table.column(place)))
                 yield table
         if n_rows == 0:
             raise no_rows(opened.name)
 
 
-def column_names(source: Any, *, encoding: str = "utf-8") -> list[str]:
+def column_names(source: Any, *, encoding: str = AUTO) -> list[str]:
     """The columns of a table, from its head; not for standard input, which would be used up.
 
     Raises
@@ -218,9 +266,9 @@ def column_names(source: Any, *, encoding: str = "utf-8") -> list[str]:
     import_pyarrow()
     if isinstance(source, Table) or is_parts(source):
         return list((source if isinstance(source, Table) else Table(source)).columns)
-    with _opened(source) as opened, clear_errors(opened.name, opened.names):
-        if opened.format in ("csv", "json lines"):
-            names = opened.sniff(encoding).names
+    with _opened(source, encoding) as opened, clear_errors(opened.name, opened.names):
+        if opened.format in _TEXTS:
+            names = opened.sniff().names
         else:
             names = opened.batches(None)[1].names
         check_names(names, opened.name)
@@ -232,7 +280,6 @@ def _batches(
     columns: Mapping[str, str],
     wanted: Sequence[str],
     also: Sequence[str],
-    encoding: str,
     chunk_bytes: int,
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Batches, and the types of columns that were read as text because they are kept as well."""
@@ -243,7 +290,7 @@ def _batches(
         check_wanted(wanted, schema.names, opened.name)
         yield from ((batch, {}) for batch in batches)
         return
-    found = opened.sniff(encoding)
+    found = opened.sniff()
     check_names(found.names, opened.name)
     if opened.format == "csv":
         check_wanted(wanted, found.names, opened.name)
@@ -253,11 +300,15 @@ def _batches(
     if opened.format == "csv":
         from pyarrow import csv
 
+        # By their names in the file, which may hold line breaks.
+        own = dict(zip(found.names, opened.names, strict=True))
         options = opened.csv_options(
-            encoding, chunk_bytes=chunk_bytes, column_types=types, include_columns=list(wanted)
+            chunk_bytes=chunk_bytes,
+            column_types={own[name]: kind for name, kind in types.items()},
+            include_columns=[own[name] for name in wanted],
         )
-        for batch in csv.open_csv(opened.text(encoding), *options):
-            yield batch, later
+        for batch in csv.open_csv(opened.stream(), *options):
+            yield batch.rename_columns(list(wanted)), later
         return
     from pyarrow import json
 
@@ -316,24 +367,75 @@ def _json_type(found: Any, name: str, asked: Any) -> Any:
 class _Opened:
     """A table file or pipe whose head was read and its format found."""
 
-    def __init__(self, name: str, path: Path | None, pipe: Any = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path | None,
+        pipe: Any = None,
+        encoding: str = AUTO,
+        sheet: str | None = None,
+    ) -> None:
         self.name, self._path, self._pipe = name, path, None
         self._content: bytes | None = None
+        self._encoding = "utf-8"
         if path is None:
             start = pipe.read(8)
-            if _codec_of(start) is not None:
-                # Kept compressed, since it is read twice; only plain bytes stream from a pipe.
+            if _codec_of(start) is not None or start.startswith((ZIP, OLE)):
+                # Kept packed, since it is read twice; only plain bytes stream from a pipe.
                 self._content = start + pipe.read()
             else:
                 self._pipe = _Joined(start, pipe)
-        stream = self._plain() if self._pipe is None else self._pipe
-        self._head = stream.read(_HEAD_BYTES)
+        self._head = self._read_head()
+        if self._head.startswith((ZIP, OLE)):
+            content = self._all()
+            limit = max(MIN_EXPANDED_BYTES, MAX_EXPANSION * len(content))
+            self._content = unpack(content, name, sheet, limit)
+            self._head = self._read_head()
+        elif sheet is not None:
+            raise TableFileError(f"{name} must be a workbook to have a sheet; leave sheet out")
         if not self._head.strip():
             raise TableFileError(f"{name} is empty; check the file")
         self.format = _format_of(self._head, name)
+        if self.format in _TEXTS:
+            self._decode(encoding)
         if self.format == "json lines":
+            if self._head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+                self._content = json_lines(self._all().lstrip(b"\xef\xbb\xbf"), name)
+                self._head, self._encoding = self._content[:_HEAD_BYTES], "utf-8"
             _Shallow(io.BytesIO(self._head), name).read()
         self.names: list[str] = []
+
+    def _read_head(self) -> bytes:
+        return bytes((self._plain() if self._pipe is None else self._pipe).read(_HEAD_BYTES))
+
+    def _all(self) -> bytes:
+        """All plain bytes, in UTF-8 where they are text; a pipe is taken into memory."""
+        self.keep()
+        return bytes(self._decoded(self._plain()).read())
+
+    def _decode(self, encoding: str) -> None:
+        """Find the encoding of a text file, if it is not given, and read its head in UTF-8."""
+        if encoding == AUTO:
+            rest = iter(()) if self._pipe is not None else self._blocks()
+            # A character may be cut at the end of the head of a pipe.
+            head = self._head[: self._head.rfind(b"\n") + 1] or self._head
+            encoding = find_encoding(self._head, [head] if self._pipe is not None else rest)
+        codecs.lookup(encoding)
+        if codecs.lookup(encoding).name != "utf-8":
+            self._encoding = encoding
+            decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+            self._head = decoder.decode(self._head).encode()
+
+    def _blocks(self) -> Iterator[bytes]:
+        stream = self._plain()
+        while block := stream.read(CHUNK_BYTES):
+            yield bytes(block)
+
+    def _decoded(self, stream: Any) -> Any:
+        """A stream of text in UTF-8."""
+        if self._encoding == "utf-8":
+            return stream
+        return import_pyarrow().transcoding_input_stream(stream, self._encoding, "utf-8")
 
     def _plain(self) -> Any:
         """The bytes from the start, decompressed."""
@@ -356,14 +458,21 @@ class _Opened:
             self._content, self._pipe = self._head + self._pipe.read(), None
 
     def stream(self) -> Any:
-        """The plain bytes from the start; of a pipe only once."""
+        """The plain bytes from the start, text in UTF-8; of a pipe only once."""
         pyarrow = import_pyarrow()
-        if self.format == "json lines":
-            source = self._plain() if self._pipe is None else _Joined(self._head, self._pipe)
-            return pyarrow.PythonFile(_Shallow(source, self.name), "r")
         if self._pipe is None:
-            return self._plain()
-        return pyarrow.PythonFile(_Joined(self._head, self._pipe), "r")
+            found = self._decoded(self._plain())
+        else:
+            found = pyarrow.PythonFile(_Joined(self._head, self._decoded_pipe()), "r")
+        if self.format == "json lines":
+            return pyarrow.PythonFile(_Shallow(found, self.name), "r")
+        return found
+
+    def _decoded_pipe(self) -> Any:
+        """What follows the head of a pipe, in UTF-8."""
+        if self._encoding == "utf-8":
+            return self._pipe
+        return self._decoded(import_pyarrow().PythonFile(self._pipe, "r"))
 
     def seekable(self) -> Any:
         """The plain bytes, read in any order."""
@@ -373,47 +482,41 @@ class _Opened:
         file = self._plain()
         return file if isinstance(file, pyarrow.OSFile) else pyarrow.BufferReader(file.read())
 
-    def text(self, encoding: str) -> Any:
-        """The bytes of a text file that can be in this encoding."""
-        if self._head[:2] in (b"\xff\xfe", b"\xfe\xff") and encoding == "utf-8":
-            raise TableFileError(
-                f"{self.name} must be UTF-8 text and looks like UTF-16; use encoding='utf-16'"
-            )
-        return self.stream()
-
-    def sniff(self, encoding: str) -> Any:
-        """The schema that the head of a text file suggests."""
+    def sniff(self) -> Any:
+        """The schema that the head of a text file suggests, with clean names."""
+        pyarrow = import_pyarrow()
         head = self._head
-        if len(head) == _HEAD_BYTES:
+        if len(head) >= _HEAD_BYTES:
             # Half a line would look like a ragged one.
             head = head[: head.rfind(b"\n") + 1] or head
-        source = import_pyarrow().BufferReader(head)
-        if self.format == "csv":
-            from pyarrow import csv
-
-            if self._pipe is None:
-                self.text(encoding)
-            found = csv.open_csv(source, *self.csv_options(encoding)).schema
-        else:
+        source = pyarrow.BufferReader(head)
+        if self.format == "json lines":
             from pyarrow import json
 
             read = json.ReadOptions(block_size=max(len(head), 1 << 10))
             found = json.read_json(source, read_options=read).schema
+            self.names[:] = found.names
+            return found
+        from pyarrow import csv
+
+        found = csv.open_csv(source, *self.csv_options()).schema
+        # Trailing separators make columns that are none.
         self.names[:] = found.names
-        return found
+        fields = [
+            field.with_name(name)
+            for field, name in zip(found, clean_names(found.names), strict=True)
+        ]
+        return pyarrow.schema(fields)
 
     def csv_options(
-        self, encoding: str, *, chunk_bytes: int = CHUNK_BYTES, **convert: Any
+        self, *, chunk_bytes: int = CHUNK_BYTES, **convert: Any
     ) -> tuple[Any, Any, Any]:
         """How a comma-separated file is read: in blocks, parsed, and converted."""
         from pyarrow import csv
 
-        # A quoted name may hold commas, and line ends.
-        text = self._head.decode(encoding, "replace").lstrip("\ufeff\r\n")
-        text = _QUOTED.sub(r"\1", text)
-        separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
+        separator = find_separator(self._head.decode("utf-8", "replace").lstrip("\ufeff\r\n"))
         return (
-            csv.ReadOptions(block_size=chunk_bytes, encoding=encoding),
+            csv.ReadOptions(block_size=chunk_bytes),
             csv.ParseOptions(delimiter=separator, newlines_in_values=True),
             csv.ConvertOptions(strings_can_be_null=True, **convert),
         )
@@ -444,12 +547,14 @@ class _Opened:
 
 
 @contextlib.contextmanager
-def _opened(source: str | os.PathLike[str]) -> Iterator[_Opened]:
+def _opened(
+    source: str | os.PathLike[str], encoding: str = AUTO, sheet: str | None = None
+) -> Iterator[_Opened]:
     if os.fspath(source) == "-":
         if sys.stdin is None:
             raise TableFileError("Standard input is closed; pipe a table to it, or name a file.")
         with clear_errors("standard input"):
-            opened = _Opened("standard input", None, sys.stdin.buffer)
+            opened = _Opened("standard input", None, sys.stdin.buffer, encoding, sheet)
         yield opened
         return
     path = Path(source)
@@ -460,13 +565,13 @@ def _opened(source: str | os.PathLike[str]) -> Iterator[_Opened]:
     check_ordinary(path)
     if path.is_file():
         with clear_errors(str(path)):
-            opened = _Opened(str(path), path)
+            opened = _Opened(str(path), path, None, encoding, sheet)
         yield opened
         return
     # A pipe that the shell opened, such as its process substitution.
     with open(path, "rb") as pipe:
         with clear_errors(str(path)):
-            opened = _Opened(str(path), None, pipe)
+            opened = _Opened(str(path), None, pipe, encoding, sheet)
         yield opened
 
 
@@ -527,27 +632,14 @@ class _Shallow(io.RawIOBase):
         text = self._line + block
         # Few brackets in all cannot be deep in any line: lines are only looked at one by one where
         # there are many.
-        if _openings(text) > text.count(b"\n") + MAX_DEPTH:
+        if openings(text) > text.count(b"\n") + MAX_DEPTH:
             for line in text.split(b"\n"):
-                if _openings(line) > MAX_DEPTH and _depth(line) > MAX_DEPTH:
+                if openings(line) > MAX_DEPTH and depth(line) > MAX_DEPTH:
                     raise TableFileError(
                         f"{self._name} has values nested more than {MAX_DEPTH} deep; flatten them"
                     )
         self._line = text[text.rfind(b"\n") + 1 :]
         return block
-
-
-def _openings(text: bytes) -> int:
-    return text.count(b"{") + text.count(b"[")
-
-
-def _depth(line: bytes) -> int:
-    """How deep the values of a line of JSON are nested."""
-    depth = deepest = 0
-    for bracket in re.findall(rb"[\[\]{}]", _JSON_TEXT.sub(b"", line)):
-        depth += 1 if bracket in b"[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _format_of(head: bytes, name: str) -> Format:
@@ -556,15 +648,12 @@ def _format_of(head: bytes, name: str) -> Format:
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start.startswith(b"{"):
+    if start.startswith((b"{", b"[{")) or (
+        start.startswith(b"[") and start[1:].lstrip()[:1] in b"{]"
+    ):
         return "json lines"
-    if start.startswith(b"["):
+    if b"\x00" in head and not find_encoding(head, ()).startswith("utf-16"):
         raise TableFileError(
-            f"{name} must hold one object per line; it is one JSON array. "
-            f"Convert it: jq -c '.[]' {name} > rows.jsonl"
-        )
-    if b"\x00" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
-        raise TableFileError(
-            f"{name} is a binary file of another kind; pass CSV, JSON lines, Parquet or Arrow"
+            f"{name} is a binary file of another kind; pass CSV, JSON, Parquet, Arrow or Excel"
         )
     return "csv"

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrs.datasets.convert import apply_plan
+from nrs.datasets.reading import Plan
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import stream_table_file
 from nrs.files.scores import AnyScored, model_outputs, score_outputs
 from nrs.files.targets import Task, encode_targets, labelled_rows, target_names, target_values
 from nrs.tabular.encode.column_encoder import Watch
-from nrs.tabular.predict_file import Source, TargetColumns, input_columns, model_rows
+from nrs.tabular.predict_file import Source, TargetColumns, input_columns, model_rows, offset_column
 
 if TYPE_CHECKING:
     from nrs.tabular.types import TableModel
 
 
 def evaluate_file(
-    model: TableModel, source: Source, target: str | Sequence[str], *, encoding: str = "utf-8"
+    model: TableModel, source: Source, target: str | Sequence[str], *, encoding: str = "auto"
 ) -> tuple[AnyScored, int]:
     """Predict the rows of a labelled table and score the predictions.
 
@@ -37,9 +39,23 @@ def evaluate_file(
         name: _kind(targets.labels[place] if targets and targets.labels else classes)
         for place, name in enumerate(names)
     }
+    known = (model.about_ or {}).get("target")
+    fitted = [known] if isinstance(known, str) else known or []
+    # A target is read as in the fit, whatever it is called here.
+    reading = (model.about_ or {}).get("reading") or {}
+    plans = {
+        name: Plan.from_dict(reading[before])
+        for name, before in zip(names, fitted, strict=False)
+        if before in reading
+    }
+    kinds |= {name: "category" for name, plan in plans.items() if plan.reads_text}
     task: Task = "regression" if classes is None else "classification"
     truths, outputs, places, at, watch = [], [], [], 0, Watch()
-    for chunk in stream_table_file(source, columns | kinds, encoding=encoding):
+    offset = offset_column(model)
+    for chunk in stream_table_file(source, columns | offset | kinds, encoding=encoding):
+        for name, plan in plans.items():
+            place = chunk.column_names.index(name)
+            chunk = chunk.set_column(place, name, apply_plan(chunk.column(name), plan))
         part, rows = labelled_rows(chunk, names)
         if len(rows):
             truths.append(
@@ -48,7 +64,8 @@ def evaluate_file(
                 else encode_targets(part, targets)
             )
             X = model_rows(model, part.select(list(columns)))
-            outputs.append(model_outputs(model, X, watch))
+            added = [part.column(name) for name in offset]
+            outputs.append(model_outputs(model, X, watch, added))
             places.append(at + rows)
         at += chunk.num_rows
     if not places:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from nrs.files.check import Finding
 from nrs.files.read import LabelledTable
 from nrs.files.scores import AnyScored, ScoredTargets, model_outputs, score_oob, score_outputs
 from nrs.tabular.classifier import NRSClassifier
@@ -33,6 +35,8 @@ class FittedFile:
     table: LabelledTable
     scored: AnyScored | None
     seconds: float
+    # What a user should know of the table.
+    findings: Sequence[Finding] = ()
 
     @property
     def about(self) -> dict[str, Any]:
@@ -52,14 +56,22 @@ def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> Fitted
         kept, held = _hold_out(table.truth, seed)
         X, truth = table.features.take(held), table.truth[held]
         # The paper's protocol chooses nothing by held-out rows.
-        stopping = {"eval_set": (X, truth)} if settings["preset"] == "single" else {}
+        apart = [] if table.offsets is None else [table.offsets[held]]
+        stopping: Any = {}
+        if settings["preset"] == "single":
+            stopping["eval_set"] = (X, truth, *apart)
+        if table.offsets is not None:
+            stopping["offset"] = table.offsets[kept]
         model.fit(table.features.take(kept), table.truth[kept], **stopping)
+        outputs = model_outputs(model, X, added=apart)
         scored: AnyScored | None = score_outputs(
-            model, model_outputs(model, X), truth, "held-out rows", held, table.targets
+            model, outputs, truth, "held-out rows", held, table.targets
         )
     else:
-        rows = (table.features, table.truth) if table.streamed is None else (table.streamed,)
-        model.fit(*rows)
+        if table.streamed is None:
+            model.fit(table.features, table.truth, offset=table.offsets)
+        else:
+            model.fit(table.streamed)
         scored = score_oob(model, table.truth, table.targets)
     return _fitted(model, table, scored, begin)
 
@@ -103,6 +115,17 @@ def _fitted(
         "scores": None if scored is None else scored.scores(),
         "seconds": round(seconds, 3),
     }
+    plans = {
+        name: table.readings[name].plan
+        for name in (table.targets.names if table.targets else [table.target])
+        if name in table.readings
+    }
+    # How the target's cells are read where a file has them as texts.
+    reading = {name: plan.to_dict() for name, plan in plans.items() if plan is not None}
+    if reading:
+        about["reading"] = reading
+    if table.offset is not None:
+        about["offset"] = table.offset
     if table.targets is not None:
         about["labels"] = table.targets.labels
     if isinstance(scored, ScoredTargets):

@@ -36,7 +36,7 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
 
 
 def read_rows(
-    model: TableModel, source: Source, max_rows: int = 20_000, *, encoding: str = "utf-8"
+    model: TableModel, source: Source, max_rows: int = 20_000, *, encoding: str = "auto"
 ) -> pyarrow.Table:
     """The first rows of a table file, with the columns that the model reads."""
     import pyarrow

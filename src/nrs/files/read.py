@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from nrs.datasets.convert import Overrides, decisions
 from nrs.datasets.large_table import Table
 from nrs.datasets.parts import is_parts
+from nrs.datasets.reading import Decision
 from nrs.datasets.table_file_errors import missing_columns
 from nrs.datasets.table_files import read_table_file
 from nrs.files import targets as of_target
 from nrs.files.targets import TargetSummary, Task, check_task
 from nrs.tabular.encode.column_encoder import Statistics
-from nrs.tabular.encode.encoder import count, counted_kind
+from nrs.tabular.encode.encoder import count, counted_kind, decide_text
 from nrs.tabular.encode.table import read_table
 from nrs.tabular.predict_file import TargetColumns
 from nrs.tabular.rows.table import TableSource
@@ -71,6 +73,11 @@ class LabelledTable:
     unlabelled: int  # rows without a target, which were left out
     targets: TargetColumns | None = None  # where more than one column is predicted
     streamed: TableSource | None = None  # what is fitted to instead of rows in memory
+    # How columns of texts were read, and the target.
+    readings: dict[str, Decision] = field(default_factory=dict)
+    # The column of offsets, which is no feature, and its values; a stream reads them itself.
+    offset: str | None = None
+    offsets: np.ndarray | None = None
 
 
 def is_streamed(source: str) -> bool:
@@ -87,7 +94,10 @@ def read_labelled(
     task: str = "auto",
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
-    encoding: str = "utf-8",
+    encoding: str = "auto",
+    sheet: str | None = None,
+    overrides: Overrides | None = None,
+    offset: str | None = None,
 ) -> LabelledTable:
     """Read a table file and split it into features and target.
 
@@ -96,10 +106,13 @@ def read_labelled(
     target cannot be used.
     """
     check_task(task)
-    table = read_table_file(source, as_text=list(categorical), encoding=encoding)
+    table = read_table_file(
+        source, as_text=list(categorical), encoding=encoding, sheet=sheet, overrides=overrides
+    )
     name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
     names = of_target.target_names(target, table.column_names)
-    _check_columns((*names, *drop, *categorical), table.column_names, name)
+    apart = [] if offset is None else [offset]
+    _check_columns((*names, *drop, *categorical, *apart), table.column_names, name)
     n_all = table.num_rows
     table, rows = of_target.labelled_rows(table, names)
     check_labelled(len(rows), ", ".join(names), name)
@@ -112,7 +125,7 @@ def read_labelled(
         chosen, why = summaries[0].choose_task(task)
         truth = of_target.target_values(table, names[0], chosen)
     # Arrow refuses to drop a column twice.
-    features = table.drop_columns(list(dict.fromkeys([*names, *drop])))
+    features = table.drop_columns(list(dict.fromkeys([*names, *drop, *apart])))
     if features.num_columns == 0:
         raise ValueError(f"{name} has no columns left besides the target; drop fewer columns")
     return LabelledTable(
@@ -129,6 +142,9 @@ def read_labelled(
         categorical=list(categorical),
         unlabelled=n_all - len(rows),
         targets=targets,
+        readings=find_readings(table, list(categorical)),
+        offset=offset,
+        offsets=None if offset is None else numbers_of(table, offset),
     )
 
 
@@ -139,6 +155,7 @@ def scan_labelled(
     task: str = "auto",
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    offset: str | None = None,
 ) -> LabelledTable:
     """As :func:`read_labelled`, by one pass over files that need not fit in memory.
 
@@ -155,13 +172,13 @@ def scan_labelled(
     table = table.with_target(names[0])
     table = table.drop(drop) if drop else table
     _check_columns(categorical, table.columns, table.parts[0].path)
-    surveyed = TableSource.of(table, list(categorical) or None)
+    surveyed = TableSource.of(table, list(categorical) or None, convert=True, offset=offset)
     summary = TargetSummary.of_stream(surveyed)
     chosen, why = summary.choose_task(task)
     sample, found = surveyed.sample.rows, surveyed.statistics.columns
     return LabelledTable(
         source=str(source),
-        features=sample.select(table.columns),
+        features=sample.select(surveyed.names),
         truth=of_target.target_values(sample, names[0], chosen),
         rows=surveyed.numbers(surveyed.sample.places),
         n_rows=surveyed.n_rows,
@@ -173,7 +190,79 @@ def scan_labelled(
         categorical=list(categorical),
         unlabelled=surveyed.unlabelled,
         streamed=surveyed,
+        offset=offset,
+        readings={
+            surveyed.names[k]: Decision(plan) for k, plan in surveyed.statistics.plans.items()
+        },
     )
+
+
+def numbers_of(table: pyarrow.Table, name: str) -> np.ndarray:
+    """A column of numbers; raises ValueError if it holds none."""
+    column = read_table(table.select([name])).column(0)
+    if column.kind != "number":
+        raise ValueError(f"{name!r} must hold numbers to be an offset; it holds {column.kind}s")
+    return column.values.astype(np.float64)
+
+
+def find_readings(table: pyarrow.Table, categorical: Sequence[str] = ()) -> dict[str, Decision]:
+    """How columns of texts are read as numbers or dates, by their file's reader or by a model.
+
+    >>> import pyarrow
+    >>> found = find_readings(pyarrow.table({"kg": ["1,5", "2,25"], "name": ["a", "b"]}))
+    >>> {name: one.plan.words() for name, one in found.items()}
+    {'kg': 'numbers with a decimal comma'}
+    """
+    read = read_table(table, categorical_features=categorical or None, convert=True)
+    found = {
+        name: decide_text(read, k, read.column(k)) or Decision()
+        for k, name in enumerate(table.column_names)
+    }
+    return {name: one for name, one in (found | decisions(table)).items() if one != Decision()}
+
+
+def describe_readings(readings: Mapping[str, Decision]) -> list[str]:
+    """What was converted, in a few lines, and how to say otherwise.
+
+    >>> from nrs.datasets.reading import Plan
+    >>> plan = Plan("number", ",", sentinels=(-200.0,))
+    >>> lost = Decision(plan, lost=("12F",), n_lost=1)
+    >>> for line in describe_readings({"CO": Decision(plan), "T": lost}):
+    ...     line
+    'numbers with a decimal comma: CO, T'
+    '-200 means missing: CO, T'
+    "'T': 1 cell such as '12F' is read as missing"
+    """
+    kinds: dict[str, list[str]] = {}
+    sentinels: dict[str, list[str]] = {}
+    said = []
+    for name, one in readings.items():
+        if one.plan is None:
+            continue
+        words = one.plan.words()
+        if one.plan.reads_text and one.plan.kind != "category" and words != "numbers":
+            kinds.setdefault(words, []).append(name)
+        for value in one.plan.sentinels:
+            sentinels.setdefault(f"{value:g}", []).append(name)
+        if one.lost:
+            cells = "cell such as" if one.n_lost == 1 else "cells such as"
+            are = "is" if one.n_lost == 1 else "are"
+            shown = repr(one.lost[0][:40])
+            said.append(f"{name!r}: {one.n_lost:,} {cells} {shown} {are} read as missing")
+        if one.ambiguous:
+            option = "dates" if one.plan.kind == "date" else "decimal"
+            said.append(
+                f"{name!r} allows two readings, and is read as {words}; otherwise use "
+                f"{option}={one.ambiguous!r}"
+            )
+    listed = [f"{words}: {_listed(names)}" for words, names in kinds.items()]
+    listed += [f"{value} means missing: {_listed(names)}" for value, names in sentinels.items()]
+    return listed + said
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def describe_columns(
@@ -186,9 +275,13 @@ def describe_columns(
     >>> [(one.name, one.kind, one.values, one.missing) for one in describe_columns(table)]
     [('rooms', 'number', '2 … 3', 1), ('district', 'category', 'b, a', 0)]
     """
-    read, found = read_table(table, categorical_features=categorical), []
+    read, found = read_table(table, categorical_features=categorical, convert=True), []
     for index, name in enumerate(table.column_names):
         column = read.column(index)
+        decision = decide_text(read, index, column)
+        if decision is not None and decision.plan is not None:
+            read.plans[index] = decision.plan
+            column = read.column(index)
         counted = count(column, counted_kind(index, column.kind, read.declared, None))
         found.append(ColumnSummary.of(name, column.kind, counted))
     return found

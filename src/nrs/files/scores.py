@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nrs.tabular.predict_file import TargetColumns
+from nrs.tabular.predict_file import TargetColumns, with_offset
 
 if TYPE_CHECKING:
     import pyarrow
 
     from nrs.tabular.encode.column_encoder import Watch
-    from nrs.tabular.types import TableModel
+    from nrs.tabular.types import ArrayLike, TableModel
+
+
+# Of a 95 % interval of a mean.
+_Z = 1.96
+NO_BETTER = ": no better than guessing"
+
+
+def _is_better(gains: np.ndarray) -> bool:
+    """Whether the mean of what each row gains over guessing is surely above zero."""
+    return bool(gains.mean() > _Z * gains.std() / np.sqrt(len(gains)))
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,42 @@ class Scored:
 
     def __len__(self) -> int:
         return len(self.truth)
+
+    def headline(self) -> str:
+        """The score next to that of always guessing the same, with its 95 % interval.
+
+        Examples
+        --------
+        >>> truth = np.repeat([0, 1], [60, 40])
+        >>> Scored("out-of-bag", np.arange(100), truth, truth, None, np.arange(2)).headline()
+        '100.0 % ± 2.6 right, guessing 60.0 %'
+        >>> Scored("out-of-bag", np.arange(100), truth * 1.0, np.full(100, 0.4)).headline()
+        'RMSE 0.4899 ± 0.0196, guessing the mean 0.4899: no better than guessing'
+        """
+        n, truth, predicted = len(self), self.truth, self.predicted
+        if self.classes is None:
+            errors, guessed = (truth - predicted) ** 2, (truth - truth.mean()) ** 2
+            rmse = float(np.sqrt(errors.mean()))
+            # By the delta method.
+            margin = _Z * float(errors.std()) / np.sqrt(n) / (2 * rmse) if rmse > 0 else 0.0
+            said = f"RMSE {rmse:.4g} ± {margin:.3g}, guessing the mean "
+            said += f"{float(np.sqrt(guessed.mean())):.4g}"
+            return said + ("" if _is_better(guessed - errors) else NO_BETTER)
+        labels, codes, counts = np.unique(truth, return_inverse=True, return_counts=True)
+        right, majority = truth == predicted, codes == counts.argmax()
+        share, guess = float(right.mean()), float(majority.mean())
+        # By Agresti and Coull: all right in a few rows is not sure to be all right.
+        wide = n + _Z**2
+        middle = (n * share + _Z**2 / 2) / wide
+        margin = _Z * np.sqrt(middle * (1 - middle) / wide)
+        said = f"{100 * share:.1f} % ± {100 * margin:.1f} right, guessing {100 * guess:.1f} %"
+        gains = right.astype(float) - majority
+        if self.probabilities is not None and np.isin(labels, self.classes).all():
+            # Probabilities may say more than the most probable class does.
+            place = np.searchsorted(self.classes, truth)
+            chances = np.clip(self.probabilities[np.arange(n), place], 1e-15, 1)
+            gains = np.log(chances) - np.log(counts[codes] / n)
+        return said + ("" if _is_better(gains) else NO_BETTER)
 
     def scores(self) -> dict[str, float]:
         """Accuracy and related scores of classes; R², RMSE and MAE of numbers."""
@@ -107,10 +154,16 @@ AnyScored = Scored | ScoredTargets
 
 
 def model_outputs(
-    model: TableModel, X: pyarrow.Table | np.ndarray, watch: Watch | None = None
+    model: TableModel,
+    X: pyarrow.Table | np.ndarray,
+    watch: Watch | None = None,
+    added: Sequence[ArrayLike] = (),
 ) -> np.ndarray:
-    """What a model is scored by: the probabilities of a classifier, the numbers of a regressor."""
-    return model.target_.answer(model.outputs(X, watch=watch))
+    """What a model is scored by: the probabilities of a classifier, the numbers of a regressor.
+
+    `added` is the column of offsets, if there is one.
+    """
+    return model.target_.answer(with_offset(model, model.outputs(X, watch=watch), added))
 
 
 def score_outputs(

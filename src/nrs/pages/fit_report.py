@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrs._version import __version__
+from nrs.files.read import describe_readings
 from nrs.files.scores import Scored, ScoredTargets
 from nrs.pages import fit_figures
 from nrs.pages.document import draw_document, draw_plots
@@ -99,6 +100,15 @@ def _summary(fitted: FittedFile) -> Html:
         parts.append(tag("ul", *tiles, class_="tiles"))
         if isinstance(scored, ScoredTargets):
             parts.append(_scores_by_target(scored.scores_by_target()))
+    if isinstance(scored, Scored):
+        parts.insert(0, tag("p", scored.headline(), class_="lead"))
+    if fitted.findings:
+        parts.append(tag("h3", "What to know about the data"))
+        parts.append(tag("ul", *(tag("li", one.text) for one in fitted.findings)))
+    said = describe_readings(table.readings)
+    if said:
+        parts.append(tag("h3", "What was converted"))
+        parts.append(tag("ul", *(tag("li", line) for line in said)))
     facts = (
         f"Fitted in {fitted.seconds:.1f} s to {len(table.columns)} columns. "
         f"The task was {table.why}."

@@ -37,6 +37,8 @@ class QueryBatch(NamedTuple):
     x : (documents, features), y : (documents,)
     row, column : (documents,) the place of each in a rectangle of `shape` (queries, longest).
     folds : (queries,) the fold of each query, if they have one.
+    weights : (queries,) how much each query counts; None if equally.
+    propensity : (documents,) how probably each was looked at; None where labels are grades.
     """
 
     x: Tensor
@@ -45,6 +47,8 @@ class QueryBatch(NamedTuple):
     column: Tensor
     shape: tuple[int, int]
     folds: Tensor | None = None
+    weights: Tensor | None = None
+    propensity: Tensor | None = None
 
     def padded(self, values: Tensor) -> Tensor:
         """Values of the documents in the rectangle, zeros elsewhere.
@@ -70,6 +74,8 @@ class QueryRows(Rows):
     queries : the rows of each query; `index` becomes their order.
     folds : (n,) the fold of each row of the table, the same for all rows of a query.
     scaler : what scaled the features within queries, if anything did.
+    weights : (n_queries,) how much each query counts; None if equally.
+    propensity : (n,) how probably each document was looked at; None where labels are grades.
 
     Attributes
     ----------
@@ -85,9 +91,12 @@ class QueryRows(Rows):
         device: torch.device | str = "cpu",
         folds: np.ndarray | None = None,
         scaler: QueryScaler | None = None,
+        weights: np.ndarray | None = None,
+        propensity: np.ndarray | None = None,
     ) -> None:
         super().__init__(features, targets, None, queries.order, device, folds)
         self.queries, self.facts = queries, {"scaler_": scaler}
+        self.query_weights, self.propensity = weights, propensity
         self.query_folds = None if folds is None else folds[queries.order[queries.starts]]
 
     @property
@@ -104,17 +113,25 @@ class QueryRows(Rows):
         other.queries = self.queries.part(chosen)
         other.index = torch.from_numpy(other.queries.order)
         other.query_folds = None if self.query_folds is None else self.query_folds[chosen]
+        if self.query_weights is not None:
+            other.query_weights = self.query_weights[chosen]
         return other
 
     def batch(self, chosen: np.ndarray) -> QueryBatch:
         """The documents of these queries."""
-        lengths = self.queries.lengths[chosen]
-        x, y, _ = self.take(torch.from_numpy(self.queries.rows(chosen)))
+        lengths, numbers = self.queries.lengths[chosen], self.queries.rows(chosen)
+        x, y, _ = self.take(torch.from_numpy(numbers))
         row, column = (torch.from_numpy(part).to(self.device) for part in slots(lengths))
         folds = None
         if self.query_folds is not None:
             folds = torch.from_numpy(self.query_folds[chosen]).to(self.device)
-        return QueryBatch(x, y, row, column, (len(chosen), int(lengths.max())), folds)
+        weights = propensity = None
+        if self.query_weights is not None:
+            weights = torch.from_numpy(self.query_weights[chosen]).to(self.device)
+        if self.propensity is not None:
+            propensity = torch.from_numpy(self.propensity[numbers]).to(self.device)
+        shape = (len(chosen), int(lengths.max()))
+        return QueryBatch(x, y, row, column, shape, folds, weights, propensity)
 
     def checksum(self) -> str:
         """Of the table and its queries."""

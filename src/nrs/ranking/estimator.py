@@ -40,16 +40,26 @@ class QuerySource(MemorySource):
     ----------
     queries : Queries
         Of all rows.
+    query_weights, propensity : ndarray or None
+        See :class:`nrs.ranking.batches.QueryRows`.
     scaler : QueryScaler or None
         Scales features within queries; learned from the training queries where asked for.
     """
 
     scaler: QueryScaler | None = None
+    held_out_weights: np.ndarray | None = None
 
     def __init__(
-        self, table: Table, labels: np.ndarray, queries: Queries, query_scale: str
+        self,
+        table: Table,
+        labels: np.ndarray,
+        queries: Queries,
+        query_scale: str,
+        weights: np.ndarray | None = None,
+        propensity: np.ndarray | None = None,
     ) -> None:
         super().__init__(table, labels)
+        self.query_weights, self.propensity = weights, propensity
         self.queries = self.training_queries = queries
         self.held_out_queries: Queries | None = None
         self.query_scale = query_scale
@@ -69,8 +79,12 @@ class QuerySource(MemorySource):
                 "none to train or to measure on. Set validation_fraction=0, or pass an eval_set."
             )
         order = np.random.default_rng(seed).permutation(n_queries)
-        self.training_queries = self.queries.part(np.sort(order[size:]))
-        self.held_out_queries = self.queries.part(np.sort(order[:size]))
+        trained, held_out = np.sort(order[size:]), np.sort(order[:size])
+        self.training_queries = self.queries.part(trained)
+        self.held_out_queries = self.queries.part(held_out)
+        if self.query_weights is not None:
+            self.held_out_weights = self.query_weights[held_out]
+            self.query_weights = self.query_weights[trained]
         self.training = np.sort(self.training_queries.order)
         return NO_FOLDS
 
@@ -83,10 +97,17 @@ class QuerySource(MemorySource):
         if self.query_scale == "standard":
             self.scaler = self.scaler or QueryScaler.fit(features, self.training_queries)
             features = self.scaler.transform(features, self.queries)
-        rows = QueryRows(features, targets, self.training_queries, device, folds.drawn, self.scaler)
+        rows = QueryRows(
+            features, targets, self.training_queries, device, folds.drawn, self.scaler,
+            self.query_weights, self.propensity,
+        )  # fmt: skip
         if self.held_out_queries is None:
             return rows, None
-        return rows, QueryRows(features, targets, self.held_out_queries, device)
+        held_out = QueryRows(
+            features, targets, self.held_out_queries, device, weights=self.held_out_weights,
+            propensity=self.propensity,
+        )  # fmt: skip
+        return rows, held_out
 
 
 class RankModel(SingleModel):
@@ -100,8 +121,7 @@ class RankModel(SingleModel):
         return QueryBatches(rows, self.recipe.batch_size)
 
     def loss(self, network: nn.Module, batch: QueryBatch) -> Tensor:
-        scores = batch.padded(self.scores(network, batch))
-        return self.target.padded_loss(scores, batch.padded(batch.y), batch.mask())
+        return self.target.batch_loss(self.scores(network, batch), batch)
 
     def scores(self, network: nn.Module, batch: QueryBatch) -> Tensor:
         """Scores of the documents of a batch."""

@@ -61,13 +61,16 @@ def evaluator(
     batches = list(QueryBatches(rows, EVALUATION_QUERIES, max_cells).in_order())
 
     def evaluate(network: nn.Module) -> dict[str, float]:
-        losses, values = 0.0, []
+        losses, total, values = 0.0, 0.0, []
         for batch in batches:
-            scores = batch.padded(scores_of(network, batch))
+            of_documents = scores_of(network, batch)
+            scores = batch.padded(of_documents)
             labels, mask = batch.padded(batch.y), batch.mask()
-            losses += float(target.padded_loss(scores, labels, mask)) * len(mask)
+            weight = len(mask) if batch.weights is None else float(batch.weights.sum())
+            losses += float(target.batch_loss(of_documents, batch)) * weight
+            total += weight
             values.append((scores, labels, mask))
-        loss = losses / len(rows.queries)
+        loss = losses / total if total else 0.0
         measured = {"val_loss": loss}
         if metric == "loss":
             return measured | {"score": -loss}

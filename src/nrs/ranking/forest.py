@@ -41,15 +41,12 @@ def forest_loss(
     >>> forest_loss(network, batch, RankTarget("listnet"), Folds(2).sees(2)).shape
     torch.Size([])
     """
-    scores = batch.padded(network.members(batch.x)[:, 0])
-    labels = batch.padded(batch.y).expand_as(scores)
-    mask = batch.mask().expand_as(scores)
+    scores = network.members(batch.x)[:, 0]
     own = sees[network.first_member : network.first_member + network.n_members]
     if own.shape[1] > 1:
         assert batch.folds is not None
-        seen = own.to(batch.folds.device)[:, batch.folds]
-        return target.padded_loss(scores[seen], labels[seen], mask[seen])
-    return target.padded_loss(scores.flatten(0, 1), labels.flatten(0, 1), mask.flatten(0, 1))
+        return target.batch_loss(scores, batch, own.to(batch.folds.device)[:, batch.folds])
+    return target.batch_loss(scores, batch)
 
 
 def out_of_bag(

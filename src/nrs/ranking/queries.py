@@ -112,6 +112,104 @@ def read_qid(qid: Any, n_rows: int | None = None) -> np.ndarray:
     return codes.astype(str) if codes.dtype.kind == "O" else codes
 
 
+def qid_of_group(group: Any, n_rows: int | None = None) -> np.ndarray:
+    """The query of each row from the number of rows of each query, as LightGBM and XGBoost take it.
+
+    Parameters
+    ----------
+    group : (n_queries,) positive integers; rows of a query are next to each other.
+    n_rows : how many rows there are.
+
+    Raises
+    ------
+    ValueError
+        If a size is not a positive integer, or they do not add up to the rows.
+
+    Examples
+    --------
+    >>> qid_of_group([2, 1]).tolist()
+    [0, 0, 1]
+    """
+    sizes = labels_as_array(group)
+    whole = sizes.ndim == 1 and sizes.dtype.kind in "iuf" and bool((sizes == sizes.round()).all())
+    if not whole or (sizes < 1).any():
+        raise ValueError(
+            "group must hold the number of rows of each query, positive integers such as "
+            f"[10, 25, 8]; got {sizes.reshape(-1)[:3].tolist()}. To name the query of each row, "
+            "pass qid=."
+        )
+    if n_rows is not None and sizes.sum() != n_rows:
+        raise ValueError(
+            f"group must add up to the {n_rows} rows of X; it adds up to {int(sizes.sum())}. To "
+            "name the query of each row, pass qid=."
+        )
+    return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64))
+
+
+def query_weights(given: Any, queries: Queries) -> np.ndarray | None:
+    """Weights of queries, of mean one, from one for each row or for each query; None for none.
+
+    Raises
+    ------
+    ValueError
+        If they have another length, are negative or not finite, are all 0, or differ within a
+        query.
+
+    Examples
+    --------
+    >>> queries = group_queries([7, 7, 3])
+    >>> query_weights([1, 3], queries), query_weights([1, 1, 3], queries)
+    (array([0.5, 1.5], dtype=float32), array([0.5, 1.5], dtype=float32))
+    """
+    if given is None:
+        return None
+    weights = labels_as_array(given).astype(np.float64)
+    n_rows = len(queries.order)
+    if weights.shape not in ((n_rows,), (len(queries),)):
+        raise ValueError(
+            f"sample_weight must have one entry per row ({n_rows}) or per query ({len(queries)}); "
+            f"its shape is {weights.shape}"
+        )
+    if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+        raise ValueError("sample_weight must hold finite numbers of at least 0, not all of them 0")
+    if len(weights) == n_rows:
+        by_query = weights[queries.order]
+        first = np.repeat(by_query[queries.starts], queries.lengths)
+        if not np.array_equal(by_query, first):
+            row = int(queries.order[np.argmax(by_query != first)])
+            raise ValueError(
+                "sample_weight must be the same for all documents of a query, since a loss is one "
+                f"of the query; row {row} differs from the first of its query"
+            )
+        weights = by_query[queries.starts]
+    return (weights / weights.mean()).astype(np.float32)
+
+
+def read_propensity(given: Any, n_rows: int) -> np.ndarray | None:
+    """Probabilities that documents were looked at, (n_rows,), checked.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each row, or one is not above 0 and at most 1.
+    """
+    if given is None:
+        return None
+    values = labels_as_array(given)
+    if values.shape != (n_rows,) or values.dtype.kind not in "iuf":
+        raise ValueError(
+            f"propensity must have one number per row ({n_rows}); its shape is {values.shape}"
+        )
+    wrong = ~((values > 0) & (values <= 1))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            "propensity must hold probabilities above 0 and at most 1 that a document was looked "
+            f"at; row {row} has {values[row]}"
+        )
+    return values.astype(np.float32)
+
+
 def read_eval_set(eval_set: Any, *, qid_in_x: bool = False) -> tuple[Any, Any, Any]:
     """The three parts of an ``eval_set``; two where the queries are a column of X.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from nrs.datasets.large_table import Table as LargeTable
 from nrs.ranking.batches import QueryRows
 from nrs.ranking.estimator import QuerySource, RankForestModel, RankModel
 from nrs.ranking.metrics import Discount, Empty, Measurement, measure
@@ -17,7 +19,10 @@ from nrs.ranking.queries import (
     Queries,
     column_names,
     group_queries,
+    qid_of_group,
+    query_weights,
     read_eval_set,
+    read_propensity,
     without_column,
 )
 from nrs.ranking.recipe import RankRecipe, RankTarget, rank_recipe
@@ -44,6 +49,37 @@ from nrs.training.schema import (
     tagged,
     text,
 )
+
+if TYPE_CHECKING:
+    from nrs.tabular.export import TableModule
+
+
+class Documents(NamedTuple):
+    """What a ranker's fit knows of rows next to labels; `qid` as of :meth:`NRSRanker.fit`."""
+
+    qid: Qid
+    propensity: ArrayLike | None = None
+
+
+def _qid_of(X: Any, qid: Qid, group: ArrayLike | None) -> Qid:
+    """The query of each row of a table, from `qid` or `group`."""
+    if group is None:
+        return qid
+    if qid is not None:
+        raise ValueError("qid and group say the same; got both. Pass one of them.")
+    return qid_of_group(group, X.shape[0] if hasattr(X, "shape") else len(X))
+
+
+def _in_memory(X: Any) -> tuple[Any, Any]:
+    """A table of files as an arrow table and its labels; anything else as it is, without labels."""
+    if not isinstance(X, LargeTable):
+        return X, None
+    from pyarrow import Table as ArrowTable
+
+    whole = ArrowTable.from_batches([chunk.batch for chunk in X.chunks()])
+    names = X.columns
+    labels = whole[X.target] if X.target in whole.column_names else None
+    return whole.select(names), labels
 
 
 @parameters
@@ -81,7 +117,8 @@ class NRSRanker(CheckpointParameters, MemberEstimator):
         an optional ``@k``, "loss", or a function ``metric(scores, labels, mask)`` of padded
         tensors, higher being better.
     n_per, n_h, layout, hidden, dropout, scale, epochs, lr, weight_decay, patience, time_limit, \
-categorical_features, text_features, random_state, n_jobs, device, verbose, callbacks, checkpoint
+categorical_features, text_features, convert, random_state, n_jobs, device, verbose, callbacks, \
+checkpoint
         As of :class:`nrs.NRSClassifier`.
 
     Attributes
@@ -133,22 +170,37 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
     def fit(  # type: ignore[override]
         self,
         X: TableLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         qid: Qid = None,
         eval_set: Sequence[Any] | None = None,
+        *,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
     ) -> Self:
         """Fit to the documents of queries.
 
         Parameters
         ----------
         X : array, data frame (pandas, polars, pyarrow) or sparse matrix, (n_rows, n_columns)
+            Or a :class:`nrs.Table`, which is read into memory; `qid` is then a column of it.
         y : array (n_rows,)
-            Grades 0, 1, 2, …; losses without gains take any numbers.
+            Grades 0, 1, 2, …; losses without gains take any numbers. A :class:`nrs.Table` names
+            its target itself.
         qid : array (n_rows,) of numbers or strings, or str
             The query of each row, in any order; or the name of a column of `X`, which is then not
             a feature, here and in `predict`.
         eval_set : (X, y, qid), optional
             Queries that decide when to stop, instead of out-of-bag or held-out ones.
+        group : array (n_queries,), optional
+            In place of `qid`: the number of rows of each query, as LightGBM and XGBoost take it.
+        sample_weight : array (n_rows,) or (n_queries,), optional
+            How much each query counts in the loss; equal for all documents of a query. Metrics
+            count all queries alike.
+        propensity : array (n_rows,), optional
+            Where labels are clicks: the probability that the document was looked at, by its
+            position. A clicked document counts 1 / propensity times, see
+            :mod:`nrs.ranking.losses`.
 
         Raises
         ------
@@ -157,7 +209,8 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
-        return super().fit(X, y, None, eval_set, qid)
+        documents = Documents(_qid_of(X, qid, group), propensity)
+        return super().fit(X, y, sample_weight, eval_set, documents)
 
     def partial_fit(self, X: TableLike, y: ArrayLike, qid: Qid = None) -> Self:
         """Take one pass over more queries, keeping what was learned.
@@ -172,7 +225,14 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
         """
         return self._partial_fit(X, y, groups=qid)
 
-    def predict(self, X: TableLike, qid: Qid = None, return_std: bool = False) -> Any:
+    def predict(
+        self,
+        X: TableLike,
+        qid: Qid = None,
+        return_std: bool = False,
+        *,
+        group: ArrayLike | None = None,
+    ) -> Any:
         """Scores of documents, (n_rows,); higher ranks earlier within a query.
 
         Parameters
@@ -183,8 +243,11 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
             The query of each row; needed only with ``query_scale="standard"``.
         return_std : bool, default=False
             Give a pair of the scores and of the spread of the forest's members around them.
+        group : array (n_queries,), optional
+            In place of `qid`, as of :meth:`fit`.
         """
         check_is_fitted(self)
+        qid = _qid_of(X, qid, group)
         if return_std:
             return self.predict(X, qid), self.member_outputs(X, qid).std(0)
         watch = Watch()
@@ -208,7 +271,7 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
         outputs = self.forward(self._features(X, qid), members=True)
         return outputs[:, :, 0].double().numpy()
 
-    def rank(self, X: TableLike, qid: Qid = None) -> np.ndarray:
+    def rank(self, X: TableLike, qid: Qid = None, *, group: ArrayLike | None = None) -> np.ndarray:
         """Row numbers in order: query by query as they first appear, best document first.
 
         Documents of equal score keep their order. ``X.iloc[model.rank(X, qid)]`` is the ranked
@@ -221,6 +284,8 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
         qid : array (n_rows,) or str, optional
             The query of each row, or the name of a column of `X`. If None, the column that the
             model was fitted with; all rows are of one query if `X` has no such column.
+        group : array (n_queries,), optional
+            In place of `qid`, as of :meth:`fit`.
 
         Examples
         --------
@@ -229,6 +294,7 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
         >>> sorted(model.rank(X, qid=[0, 1, 0, 1, 0, 1])[:3].tolist())
         [0, 2, 4]
         """
+        X, qid = _in_memory(X)[0], _qid_of(X, qid, group)
         given = self._take_qid(X, qid)[1]
         if given is None:
             qid = given = np.zeros(X.shape[0] if hasattr(X, "shape") else len(X), dtype=np.int64)
@@ -236,22 +302,30 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
         queries = group_queries(given, len(scores))
         return np.lexsort((-scores, queries.numbers()))
 
-    def score(self, X: TableLike, y: ArrayLike, qid: Qid = None) -> float:
+    def score(
+        self,
+        X: TableLike,
+        y: ArrayLike | None = None,
+        qid: Qid = None,
+        *,
+        group: ArrayLike | None = None,
+    ) -> float:
         """NDCG@10 with discount log2, queries without a relevant document skipped.
 
         Parameters
         ----------
-        X, y, qid : as of :meth:`evaluate`.
+        X, y, qid, group : as of :meth:`evaluate`.
         """
-        return float(self.evaluate(X, y, qid))
+        return float(self.evaluate(X, y, qid, group=group))
 
     def evaluate(
         self,
         X: TableLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         qid: Qid = None,
         metric: str = "ndcg@10",
         *,
+        group: ArrayLike | None = None,
         discount: Discount = "log2",
         empty: Empty = "skip",
     ) -> Measurement:
@@ -268,8 +342,13 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
             fitted with that name.
         metric : str
             Such as "ndcg@10", "map" or "mrr".
+        group : array (n_queries,), optional
+            In place of `qid`, as of :meth:`fit`.
         discount, empty : as of :func:`nrs.ranking.metrics.ndcg`.
         """
+        X, labels_of_table = _in_memory(X)
+        y = labels_of_table if y is None else y
+        qid = _qid_of(X, qid, group)
         scores = self.predict(X, qid)
         labels = self._check_labels(y)
         given = self._take_qid(X, qid)[1]
@@ -284,19 +363,32 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
         sample_weight: ArrayLike | None = None,
         qid: Qid = None,
         time: Any = None,
+        offset: Any = None,
     ) -> QuerySource:
         """Read and check the documents of queries that a fit learns from."""
         return self.read_rows(X, y, sample_weight, qid, reset=True)
 
     def read_rows(
-        self, X: Any, y: Any, sample_weight: Any, qid: Any, time: Any = None, *, reset: bool
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        qid: Any,
+        time: Any = None,
+        offset: Any = None,
+        *,
+        reset: bool,
     ) -> QuerySource:
+        qid, propensity = qid if isinstance(qid, Documents) else (qid, None)
         if isinstance(qid, str):
             self.qid_column_ = qid
         table, labels, queries = self._read_queries(X, y, qid, reset=reset)
         if reset:
             self.n_queries_ = len(queries)
-        source = QuerySource(table, labels, queries, self.query_scale or "none")
+        source = QuerySource(
+            table, labels, queries, self.query_scale or "none",
+            query_weights(sample_weight, queries), read_propensity(propensity, table.n_rows),
+        )  # fmt: skip
         if not reset:
             source.scaler = self.scaler_
         return source
@@ -314,8 +406,9 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
     def _read_queries(
         self, X: TableLike, y: ArrayLike, qid: Qid, *, reset: bool
     ) -> tuple[Table, np.ndarray, Queries]:
+        X, labels_of_table = _in_memory(X)
         X, qid = self._take_qid(X, qid)
-        table, labels = self._read(X, y, reset=reset)
+        table, labels = self._read(X, labels_of_table if y is None else y, reset=reset)
         return table, labels, group_queries(qid, table.n_rows)
 
     def _take_qid(self, X: Any, qid: Qid) -> tuple[Any, Any]:
@@ -335,11 +428,52 @@ categorical_features, text_features, random_state, n_jobs, device, verbose, call
 
     def _features(self, X: TableLike, qid: Qid, watch: Watch | None = None) -> Any:
         """Encoded rows of a raw table, scaled within their queries if need be."""
-        X, qid = self._take_qid(X, qid)
-        features = self.encoder_.transform(self.read_table(X), watch)
+        X, qid = self._take_qid(_in_memory(X)[0], qid)
+        X = self._in_order(X)
+        features = self.encoder_.transform(super().read_table(X), watch)
         if self.scaler_ is None:
             return features
         return self.scaler_.transform(features, group_queries(qid, len(features)))
+
+    def read_table(self, X: TableLike) -> Table:
+        """Read rows that stand by themselves, as explanations and other runtimes take them.
+
+        Raises
+        ------
+        ValueError
+            If features are scaled within queries, which a row alone cannot be.
+        """
+        self._refuse_query_scale("an explanation")
+        return super().read_table(self._in_order(self._take_qid(_in_memory(X)[0], None)[0]))
+
+    def to_torch(self, *, preprocessing: bool = False) -> TableModule:
+        self._refuse_query_scale("to_torch")
+        return super().to_torch(preprocessing=preprocessing)
+
+    to_torch.__doc__ = MemberEstimator.to_torch.__doc__
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        self._refuse_query_scale("to_onnx")
+        super().to_onnx(path)
+
+    to_onnx.__doc__ = MemberEstimator.to_onnx.__doc__
+
+    def _refuse_query_scale(self, what: str) -> None:
+        check_is_fitted(self)
+        if self.scaler_ is not None:
+            raise ValueError(
+                f"{what} takes rows one by one; this ranker scales features within queries. Fit it "
+                "with query_scale='none'."
+            )
+
+    def _in_order(self, X: Any) -> Any:
+        """A data frame with the columns of the fit in their order, if it has just these."""
+        names, known = column_names(X), getattr(self, "feature_names_in_", None)
+        if names is None or known is None or names == known.tolist():
+            return X
+        if len(set(names)) < len(names) or set(names) != set(known):
+            return X  # Refused where it is read, in words.
+        return X.select(known.tolist()) if hasattr(X, "select") else X[known.tolist()]
 
     def _check_labels(self, y: ArrayLike) -> np.ndarray:
         y = labels_as_array(y)

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from nrs.ranking.losses import GAIN_LOSSES, LOSSES, find_loss
+from nrs.ranking.losses import GAIN_LOSSES, LOSSES, find_loss, mean_of_queries
 from nrs.tabular.recipe import Recipe, given_of
 from nrs.tabular.targets import Target
+
+if TYPE_CHECKING:
+    from nrs.ranking.batches import QueryBatch
+    from nrs.tabular.export.graph import Graph
+    from nrs.tabular.targets.base import Result
 
 # What only a ranker decides: a table's batches count rows.
 _OWN = ("loss", "query_scale", "batch_size")
@@ -104,7 +110,7 @@ def _single(queries: int) -> dict[str, Any]:
 class RankTarget(Target):
     """Grades of relevance: one score a document, and the loss on padded queries."""
 
-    kind, nouns = "ranking", "grades"
+    kind, nouns, task = "ranking", "grades", "ranking"
     n_outputs = 1
 
     def __init__(self, loss: Any, *, sigmoid: bool = False) -> None:
@@ -114,6 +120,12 @@ class RankTarget(Target):
             # A function of the user's own that is called like one of ours.
             self.loss_name = "callable"
         self.sigmoid = sigmoid
+
+    def again(self, loss: Any) -> RankTarget:
+        if loss is not None and self._loss is None:
+            return RankTarget(loss, sigmoid=self.sigmoid)
+        super().again(loss)
+        return self
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Labels as float32.
@@ -147,10 +159,63 @@ class RankTarget(Target):
     def answer(self, outputs: Tensor) -> np.ndarray:
         return self.scores(outputs).double().cpu().numpy()
 
-    def padded_loss(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+    def to_torch(self) -> nn.Module:
+        return nn.Sigmoid() if self.sigmoid else nn.Identity()
+
+    def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
+        scores = graph.op("Sigmoid", outputs) if self.sigmoid else outputs
+        flat = graph.reshape(graph.cast(scores, np.float64), -1)
+        return [("score", flat, np.float64, ())]
+
+    def padded_loss(
+        self,
+        scores: Tensor,
+        labels: Tensor,
+        mask: Tensor,
+        weights: Tensor | None = None,
+        propensity: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of a rectangle; weights are (queries,), the rest (queries, documents)."""
         if self._loss is None:
-            raise ValueError("the loss of a loaded ranker was a function, which is not saved")
-        return self._loss(scores, labels, mask)
+            raise ValueError(
+                "the loss of a loaded ranker was a function, which is not saved. Load it with "
+                "load(path, loss=…) to train it further."
+            )
+        if self._loss in LOSSES.values():
+            return self._loss(scores, labels, mask, weights=weights, propensity=propensity)
+        if propensity is not None:
+            raise ValueError(
+                "propensity needs a loss of nrs.ranking.losses; got a function. Weigh the clicks "
+                "in it, or pass a name."
+            )
+        if weights is None:
+            return self._loss(scores, labels, mask)
+        # A function gives the mean of a batch: of one query at a time.
+        each = [
+            self._loss(*(part[k, None] for part in (scores, labels, mask)))
+            for k in range(len(scores))
+        ]
+        return mean_of_queries(torch.stack(each), weights)
+
+    def batch_loss(self, scores: Tensor, batch: QueryBatch, chosen: Tensor | None = None) -> Tensor:
+        """The loss of documents' scores, (documents,) or (members, documents).
+
+        Parameters
+        ----------
+        chosen : (members, queries) bool, the queries that each member learns from; None for all.
+        """
+        padded = batch.padded(scores)
+        parts: list[Tensor | None] = [batch.padded(batch.y), batch.mask(), batch.weights]
+        parts += [None if batch.propensity is None else batch.padded(batch.propensity)]
+        if scores.ndim == 2:
+            parts = [None if one is None else one.expand(len(scores), *one.shape) for one in parts]
+
+        def flat(one: Tensor | None) -> Any:
+            if one is None or scores.ndim == 1:
+                return one
+            return one.flatten(0, 1) if chosen is None else one[chosen]
+
+        return self.padded_loss(flat(padded), *map(flat, parts))
 
     def state(self) -> dict[str, Any]:
         return {"kind": self.kind, "loss": self.loss_name, "sigmoid": self.sigmoid}

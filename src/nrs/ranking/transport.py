@@ -14,23 +14,24 @@ import torch
 from torch import Tensor
 
 from nrs.ranking.grades import Grades
-from nrs.ranking.padded import LOWEST, check_padded, gains_of
+from nrs.ranking.padded import LOWEST, gains_of
 
 # Below every sum that matters, above 0 where a grade has no document.
 _TINY = 1e-38
 
 
-def wass_rank(
+def transport_costs(
     scores: Tensor,
     labels: Tensor,
-    mask: Tensor | None = None,
+    mask: Tensor,
     *,
     epsilon: float = 0.1,
     iterations: int = 50,
     gap: float = 100.0,
     within: float = math.e,
+    boost: Tensor | None = None,
 ) -> Tensor:
-    """WassRank: entropic transport between softmax(s) and softmax(y) (Yu et al., WSDM 2019).
+    """Entropic transport between softmax(s) and softmax(y) of each query, (queries,).
 
     The cost C_ij of moving mass between documents is 0 on the diagonal, `within` between documents
     of a grade, and |G_i − G_j| between grades, with a further `gap` between relevant and
@@ -39,22 +40,16 @@ def wass_rank(
     from f = g = 0 (g, then f); its gradient is that of these very iterations. (The primal value
     ⟨P, C⟩ would not do: within 50 iterations no mass crosses the gap, and only the potentials
     tell that it should.)
-
-    Examples
-    --------
-    >>> good = wass_rank(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[1, 0, 0]]))
-    >>> bad = wass_rank(torch.tensor([[0.0, 0.0, 1.0]]), torch.tensor([[1, 0, 0]]))
-    >>> bool(good < bad)
-    True
+    With `boost`, (queries, documents), b is softmax(y) times it, normalised.
     """
-    scores, labels, mask = check_padded(scores, labels, mask)
     gains = gains_of(labels)
     log_a = scores.masked_fill(~mask, LOWEST).log_softmax(1).masked_fill(~mask, LOWEST)
     with torch.no_grad():
-        log_b = labels.masked_fill(~mask, LOWEST).log_softmax(1).masked_fill(~mask, LOWEST)
+        logits = labels if boost is None else labels + boost.log()
+        log_b = logits.masked_fill(~mask, LOWEST).log_softmax(1).masked_fill(~mask, LOWEST)
         kernel = _kernel(gains, mask, epsilon, gap, within)
-    values = _Sinkhorn.apply(log_a, log_b, kernel, epsilon, iterations)
-    return values.mean()
+    costs: Tensor = _Sinkhorn.apply(log_a, log_b, kernel, epsilon, iterations)
+    return costs
 
 
 class _Kernel(NamedTuple):

@@ -12,8 +12,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from nrs.tabular.encode.columns import labels_as_array, missing_cells, read_labels
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
+from nrs.tabular.forest.folds import MIN_ROWS
 from nrs.tabular.header import CLASSES
-from nrs.tabular.parameters import CheckpointParameters, ClassWeight, parameters
+from nrs.tabular.parameters import (
+    CheckpointParameters,
+    ClassWeight,
+    MonotoneParameters,
+    parameters,
+)
+from nrs.tabular.targets import Loss
 from nrs.tabular.threshold import Threshold
 
 if TYPE_CHECKING:
@@ -48,6 +55,11 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
 
         The first call learns the encoding of the columns, later ones use it; so the first rows
         should be typical ones. The optimizer's state is kept from call to call.
+
+        A forest learns levels of categories that are new: each gets a feature of its own, as long
+        as no more than 64 of a column have one. Further ones join the levels that share a feature;
+        where there are none, they stay unseen. Means of the target stay those of the fit. A single
+        network has no room for new levels.
 
         Every row of a forest is left out by some members, whatever the call: ``oob_score_``,
         calibration, intervals and a learned threshold follow from the rows of the last call, and of
@@ -121,7 +133,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
 
 
 @parameters
-class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
+class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, TableClassifier):
     """Classify the rows of a raw table with a Neural Random Subspace network.
 
     Numbers, strings, categories, booleans, dates and missing values are taken as they are, from
@@ -176,18 +188,36 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         Seconds that a fit may take. If these are too few for all steps, the learning rate falls to
         its end in time; the fit ends with the best weights found by then.
     class_weight : dict, "balanced" or None
-        How much a row counts by its label; "balanced" lets all classes count the same.
+        How much a row counts by its label, in training and in the choice of the class that is
+        predicted; "balanced" lets all classes count the same. `predict` gives the class of the
+        largest probability times weight. Probabilities are of rows as they come: they need no
+        correction for the weights.
     threshold : float, {"balanced", "f1"} or callable, optional
         The probability from which on the second of two classes is predicted. "balanced" and "f1"
         choose it on out-of-bag rows, for the best balanced accuracy, or F1 of the second class; a
-        function ``threshold(y_true, y_predicted)`` is maximised. None predicts the more probable
-        class. Probabilities stay as they are.
+        function ``threshold(y_true, y_predicted)`` is maximised. None predicts the class that is
+        more probable, times its weight in `class_weight`. Probabilities stay as they are.
+    loss : "log_loss", callable or Target
+        What is minimised: cross-entropy, a function ``loss(outputs, y)`` in torch of (rows,
+        classes) outputs and the numbers (rows,) of the classes that returns one loss per row, or a
+        target of your own. Of several labels per row `y` is (rows, labels). Probabilities are the
+        softmax or sigmoids of the outputs, and are calibrated by the log-loss of out-of-bag rows.
     categorical_features : list of names, list of indices or boolean mask, optional
         Columns to take as categories beside those whose dtype says so.
+    convert : bool, default=True
+        Whether columns of strings that hold numbers, dates or times as people write them are read
+        as such: decimal commas, thousands, units, percent, dates in any order, decided on the
+        whole column and kept with the model. Codes such as "01234" stay text.
     text_features : list of names, list of indices or boolean mask, optional
         Columns to read as free text, and no others. None finds them: columns of more than 64
         different strings, at least half of their cells different, of at least 3 words and 20
         characters on average.
+    monotone : dict of column to +1 or -1, optional
+        Columns, by name or position, with which the prediction may only rise (+1) or fall (-1):
+        ``{"age": 1, "price": -1}``. Of two rows that differ in one of them only, neither cell being
+        missing, the prediction never moves the other way, whatever the rows. Numbers, booleans,
+        dates and durations; of two classes the prediction is the probability of the second,
+        ``classes_[1]``. Forests only.
     random_state : int, RandomState or None
         The same number gives the same model.
     n_jobs : int or None
@@ -226,7 +256,8 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
         are a little less sure than `predict_proba`. NaN in rows that no member scores: the earliest
         of a fit with ``time``. Not saved: a loaded model has `oob_score_`.
     threshold_ : float
-        The threshold that was given or learned, 0.5 without one; of two classes.
+        The threshold that was given or learned, else that of `class_weight`, 0.5 without one; of
+        two classes.
     oob_rows_ : ndarray of int64
         Which rows of a :class:`nrs.Table` these are: file · 2⁴⁰ + row.
     data_wait_ : float
@@ -246,13 +277,66 @@ class NRSClassifier(ForestEstimator, CheckpointParameters, TableClassifier):
     True
     """
 
+    loss: Loss = "log_loss"
     threshold: Threshold = None
 
     @property
     def threshold_(self) -> float:
         """The probability from which on the second of two classes is predicted."""
         check_is_fitted(self)
-        return 0.5 if self.target_.threshold is None else self.target_.threshold
+        return self.target_.cut
+
+    def predict_set(self, X: TableLike, level: float = 0.9) -> np.ndarray:
+        """Predict sets of classes that hold the label with a probability of about `level`.
+
+        A set has the classes whose probability is high enough: so many out-of-bag rows have a label
+        at least as probable (cross-conformal prediction; Sadinle et al., 2019). The most probable
+        class always belongs to it. Sets of a higher level contain those of a lower one.
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+        level : float, default=0.9
+            Between 0 and 1.
+
+        Returns
+        -------
+        ndarray of bool (n_rows, n_classes)
+            Which classes belong to the set of each row, in the order of ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If the level is out of range, rows have several labels, or the model has no out-of-bag
+            predictions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = NRSClassifier(preset="fast", random_state=0).fit(X, y)
+        >>> model.predict_set(X, 0.95).sum(1).max() <= 3
+        True
+        """
+        check_is_fitted(self)
+        return self.sets_around(self.predict_proba(X), level)
+
+    def sets_around(self, chances: np.ndarray, level: float) -> np.ndarray:
+        """The sets of :meth:`predict_set`, from what :meth:`predict_proba` gave."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1; got {level!r}")
+        if self.target_.several:
+            raise ValueError(
+                "sets are for one label per row; this model predicts several. predict_proba gives "
+                "the probability of each."
+            )
+        if getattr(self, "_residuals", None) is None:
+            raise ValueError(
+                "sets need out-of-bag predictions: a forest (preset='default') fitted to at least "
+                f"{MIN_ROWS} rows"
+            )
+        missed = self._residuals[round(level * (len(self._residuals) - 1)), 0]
+        return (1 - chances <= missed) | (chances == chances.max(1, keepdims=True))
 
     def predict_entropy(self, X: TableLike) -> np.ndarray:
         """Uncertainty of the forest about each row: the entropy of its probabilities, (n_rows,).

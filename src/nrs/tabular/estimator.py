@@ -24,6 +24,7 @@ from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import RawTables, Table, read_table_for
+from nrs.tabular.error_scale import ErrorScale
 from nrs.tabular.forest.divide import check_division
 from nrs.tabular.forest.folds import NO_FOLDS
 from nrs.tabular.forest.workers import workers
@@ -35,12 +36,27 @@ from nrs.tabular.header import (
     table_header,
 )
 from nrs.tabular.model import ForestModel, Learned, SingleModel
-from nrs.tabular.parameters import NOT_SAVED, TrainParameters, from_json, parameters, to_json
+from nrs.tabular.parameters import (
+    NOT_SAVED,
+    TrainParameters,
+    from_json,
+    parameters,
+    to_json,
+    unknown_argument,
+)
 from nrs.tabular.recipe import Recipe, resolve
 from nrs.tabular.rows.memory import MemorySource, Rows, forward_rows
 from nrs.tabular.rows.table import TableSource
 from nrs.tabular.run import Run, draw_seed, threads
-from nrs.tabular.targets import Target, target_from_state, weights_of_labels
+from nrs.tabular.targets import (
+    RowLoss,
+    Target,
+    check_offset,
+    find_loss,
+    target_from_state,
+    target_state,
+    weights_of_labels,
+)
 from nrs.tabular.task import Task
 from nrs.tabular.threshold import is_learned
 from nrs.training import (
@@ -97,6 +113,14 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
     # How partial_fit resumes.
     _progress: ClassVar[Any] = None
 
+    def __new__(cls, *positional: object, **given: object) -> Self:
+        """Answer an argument that is called as in other packages by ours."""
+        known = cls.__dataclass_fields__
+        for name in given:
+            if name not in known:
+                raise TypeError(unknown_argument(cls.__name__, name, known))
+        return super().__new__(cls)
+
     def fit(
         self,
         X: TableLike,
@@ -105,6 +129,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         eval_set: Sequence[Any] | None = None,
         groups: ArrayLike | None = None,
         time: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Fit to a table.
 
@@ -133,6 +158,11 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             rows are trained on all rows. A fit takes up to twice as long, and early stopping needs
             an `eval_set`. A single network holds out the latest rows. For a :class:`nrs.Table`
             also the name of a column.
+        offset : array (n_rows,), optional
+            What is added to the outputs of each row, on the scale of the link: the logarithm of
+            its exposure. For losses with a log link: "poisson", "gamma" and "tweedie". An
+            `eval_set` is then ``(X, y, offset)``. For a :class:`nrs.Table` also the name of a
+            column.
 
         Raises
         ------
@@ -143,7 +173,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         """
         with Run.of(self) as run:
             reader = self._reader()
-            source = reader.read_source(X, y, sample_weight, groups, time)
+            source = reader.read_source(X, y, sample_weight, groups, time, offset)
             recipe = reader.resolve(source.n_rows, source.n_columns)
             folds = source.split(recipe, run.seed, spare=eval_set is None)
             target = reader.make_target(source)
@@ -180,13 +210,17 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         time: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> MemorySource | TableSource:
         """Read and check what a fit learns from."""
         if not isinstance(X, (LargeTable, TableSource)):
-            return self.read_rows(X, y, sample_weight, groups, time, reset=True)
+            return self.read_rows(X, y, sample_weight, groups, time, offset, reset=True)
         classes = getattr(self, "class_weight", None)
         columns, texts = self.categorical_features, self.text_features
-        source = TableSource.of(X, columns, y, sample_weight, groups, classes, texts, time)
+        source = TableSource.of(
+            X, columns, y, sample_weight, groups, classes, texts, time, offset,
+            convert=self.convert,
+        )  # fmt: skip
         self.n_features_in_ = source.n_columns
         self.feature_names_in_ = np.array(source.names, dtype=object)
         return source
@@ -198,6 +232,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
         time: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
         *,
         reset: bool,
     ) -> MemorySource:
@@ -205,9 +240,13 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         table, labels = self._read(X, y, reset=reset)
         weights, counted = self._row_weights(sample_weight, labels)
         classes = self._is_classifier
+        added = None if offset is None else check_offset(offset)
+        check_consistent_length(labels, added)
         return MemorySource(
-            table, labels, weights, groups, classes=classes, score_weights=counted, time=time
-        )
+            table, labels, weights, groups,
+            classes=classes, score_weights=counted, time=time, offset=added,
+            class_weight=getattr(self, "class_weight", None),
+        )  # fmt: skip
 
     def _read(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Table, np.ndarray]:
         if y is None:
@@ -235,10 +274,15 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         """Encode the rows that decide when to stop."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
-        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
-            raise ValueError("eval_set must be a pair (X, y) of held-out rows")
-        table, labels = self._read(*eval_set, reset=False)
-        return Rows(encoder.transform(table), target.encode(labels), device=device)
+        size = 3 if target.has_offset else 2
+        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != size:
+            wanted = "(X, y, offset), as the fit has an offset," if size == 3 else "a pair (X, y)"
+            raise ValueError(f"eval_set must be {wanted} of held-out rows")
+        table, labels = self._read(*eval_set[:2], reset=False)
+        y = target.encode(labels)
+        if size == 3:
+            y = target.with_offset(y, check_offset(eval_set[2]))
+        return Rows(encoder.transform(table), y, device=device)
 
     def _row_weights(
         self, given: ArrayLike | None, labels: np.ndarray
@@ -271,8 +315,22 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
     def make_target(self, source: MemorySource | TableSource) -> Target:
         """What is predicted, learned from the labels."""
         if self._is_classifier:
-            return source.classification(getattr(self, "threshold", None))
-        return source.regression()
+            loss = getattr(self, "loss", "log_loss")
+            if source.offset is not None:
+                raise ValueError("offset is for a regressor of counts; leave it out")
+            return source.classification(getattr(self, "threshold", None), loss)
+        loss = self.loss_target()
+        if source.offset is not None and not loss.takes_offset:
+            raise ValueError(
+                "offset is for losses with a log link: 'poisson', 'gamma' and 'tweedie'; got "
+                f"loss={getattr(self, 'loss', 'squared')!r}. Leave it out; of a squared or "
+                "absolute error, subtract it from y."
+            )
+        return source.regression(loss)
+
+    def loss_target(self) -> Target:
+        """The loss of numbers that the parameters ask for, without labels."""
+        return find_loss(getattr(self, "loss", "squared"), getattr(self, "quantiles", None))
 
     def _chosen(self) -> Json:
         """The user's settings, by the names of the recipe; None means the preset's."""
@@ -325,7 +383,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         if learned.out_of_bag is not None:
             fitted[learned.target.oob_name] = learned.out_of_bag.answers
             fitted["_residuals"] = learned.out_of_bag.residuals
-            fitted["_spread"] = learned.out_of_bag.spread
+            fitted["_scales"] = learned.out_of_bag.scales
             if learned.out_of_bag.score is not None:
                 fitted["oob_score_"] = learned.out_of_bag.score
         fitted |= {} if rows is None else rows.facts
@@ -343,12 +401,13 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         classes: np.ndarray | None = None,
         groups: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Take one pass over more rows, on a copy that is then adopted."""
         first = not hasattr(self, "network_")
         with Run.of(self, alone=True) as run:
             reader = self._reader() if first else self
-            source = reader.read_rows(X, y, sample_weight, groups, reset=first)
+            source = reader.read_rows(X, y, sample_weight, groups, offset=offset, reset=first)
             if first:
                 recipe = reader.resolve(source.n_rows, source.n_columns)
                 source.known_classes = classes
@@ -358,13 +417,16 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
                 rows, _ = source.rows(encoder, target, NO_FOLDS, run.device)
                 run = replace(run, seed=draw_seed(self.random_state))
                 task = Task(rows, None, encoder, target, recipe, NO_FOLDS, run)
-                model, progress, history = self.model_type(recipe).grow(task), None, History([])
+                model, history = self.model_type(recipe).grow(task), History([])
+                progress = _Progress(model, draw_seed(self.random_state))
             else:
-                encoder, target, history = self.encoder_, self.target_, self.history_
+                target, history = self.target_, self.history_
+                progress = copy.deepcopy(self._progress)
+                if progress is None:
+                    progress = _Progress(copy.deepcopy(self.model_), draw_seed(self.random_state))
+                encoder = progress.take_levels(self.encoder_, source.table)
                 rows, _ = source.rows(encoder, target, NO_FOLDS, run.device)
                 task = Task(rows, None, encoder, target, self.recipe_, NO_FOLDS, run)
-                model, progress = copy.deepcopy((self.model_, self._progress))
-            progress = progress or _Progress(model, draw_seed(self.random_state))
             progress.take(rows)
             seen = {"rows": progress.n_seen, "columns": source.n_columns}
             reader.__dict__["_origin"] = {"at": now(), "seed": progress.seed, **seen}
@@ -395,23 +457,23 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         check_is_fitted(self)
         # A function is not written: it would have to be executed when read.
         parameters = {
-            name: None if callable(value) else value
+            name: None if callable(value) or isinstance(value, Target) else value
             for name, value in self.get_params(deep=False).items()
             if name not in NOT_SAVED
         }
-        residuals, spread = getattr(self, "_residuals", None), getattr(self, "_spread", None)
+        residuals, scales = getattr(self, "_residuals", None), getattr(self, "_scales", None)
         header = {
             "estimator": type(self).__name__,
             "parameters": to_json(parameters),
             "recipe": self.recipe_.to_dict(),
             "encoder": self.encoder_.to_state(),
-            "target": self.target_.state(),
+            "target": target_state(self.target_),
             "history": self.history_.to_dict(),
             "importances": [value.hex() for value in self._importances.tolist()],
             "about": self.about_ or {},
             "oob_score": self.oob_score_.hex() if hasattr(self, "oob_score_") else None,
             "residuals": None if residuals is None else residuals.tolist(),
-            "spread": None if spread is None else spread.tolist(),
+            "scales": None if scales is None else [scale.state() for scale in scales],
             **self.model_.header(),
             **self._own_header(),
         }
@@ -429,25 +491,31 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
 
     @classmethod
     @plain_modes()
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str], loss: RowLoss | Target | None = None) -> Self:
         """Read a model that :meth:`save` wrote; nothing in the file is executed.
 
         Parameters
         ----------
         path : path
             The file; a model is loaded by the class that saved it.
+        loss : callable or Target, optional
+            The loss of your own that the model was fitted with, which a file does not hold. A
+            model of a function predicts without it; a :class:`Target` is needed.
 
         Raises
         ------
         ModelFileError
-            If the file is truncated, altered, of another kind, or of a newer format.
+            If the file is truncated, altered, of another kind, or of a newer format, or if the
+            loss is missing.
         """
         file = read_model(path, kind=cls._file_kind)
         with loading(path):
-            return cls._from_file(file, path)
+            return cls._from_file(file, path, loss)
 
     @classmethod
-    def _from_file(cls, file: ModelFile, path: str | os.PathLike[str]) -> Self:
+    def _from_file(
+        cls, file: ModelFile, path: str | os.PathLike[str], loss: RowLoss | Target | None = None
+    ) -> Self:
         name = estimator_name(file.header)
         if name != cls.__name__:
             raise ModelFileError(
@@ -457,7 +525,10 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         header = check_header(file.header, cls._header_schema())
         estimator = cls(**from_json(header["parameters"]))
         encoder = TableEncoder.from_state(header["encoder"])
-        target = cls._target_from_state(header["target"])
+        target = cls._target_from_state(header["target"]).again(loss)
+        if getattr(estimator, "loss", "") is None:
+            # A function, or a target with settings of its own.
+            estimator.__dict__["loss"] = loss or target
         recipe = cls._recipe_type.from_dict(header["recipe"])
         check_agreement(header, encoder, target, recipe)
         kind = estimator.model_type(recipe)
@@ -477,8 +548,10 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             estimator.__dict__["oob_score_"] = float.fromhex(header["oob_score"])
         if header["residuals"] is not None:
             estimator.__dict__["_residuals"] = np.array(header["residuals"])
-        if header["spread"] is not None:
-            estimator.__dict__["_spread"] = np.array(header["spread"])
+        if header["scales"] is not None:
+            estimator.__dict__["_scales"] = [ErrorScale(**state) for state in header["scales"]]
+        elif header["spread"] is not None:
+            estimator.__dict__["_scales"] = list(map(ErrorScale.beyond, header["spread"]))
         # Weights that are finite each may overflow together.
         rng = np.random.default_rng(0)
         tried = rng.normal(size=(PREDICT_ROWS, encoder.n_features_out_)).astype(np.float32)
@@ -588,7 +661,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
 
 def _is_fitted(name: str) -> bool:
     """Whether an attribute is what a fit has learned, by its name."""
-    private = ("_importances", "_origin", "_residuals", "_spread", "_progress")
+    private = ("_importances", "_origin", "_residuals", "_scales", "_progress")
     return name.endswith("_") or name in private
 
 
@@ -605,9 +678,35 @@ class _Progress:
     recent: Rows
 
     def __init__(self, model: SingleModel, seed: int) -> None:
-        parameters: list[nn.Parameter] = list(model.network.parameters())
-        self.model, self.optimizer = model, build_optimizer(parameters, model.settings())
-        self.seed, self.passes, self.n_seen = seed, 0, 0
+        self.model, self.seed, self.passes, self.n_seen = model, seed, 0, 0
+        self.optimizer = self._optimizer()
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        parameters: list[nn.Parameter] = list(self.model.network.parameters())
+        return build_optimizer(parameters, self.model.settings())
+
+    def take_levels(self, encoder: TableEncoder, table: Table) -> TableEncoder:
+        """Let the model read levels of categories that are new; returns the encoder of its rows.
+
+        Answers stay what they are until it is trained on.
+        """
+        wider = encoder.with_levels(table) if self.model.takes_levels else encoder
+        if wider is encoder:
+            return encoder
+        places = encoder.places_in(wider)
+        self.model.widen(places, wider.groups_, self.seed)
+        # The optimizer goes on: what is new has no momentum yet.
+        kept = self.optimizer.state_dict()
+        self.optimizer = self._optimizer()
+        for number, parameter in enumerate(self.model.network.parameters()):
+            for name, value in kept["state"].get(number, {}).items():
+                if value.ndim and value.shape != parameter.shape:
+                    missing = parameter.shape[-1] - value.shape[-1]
+                    kept["state"][number][name] = functional.pad(value, (0, missing))
+        self.optimizer.load_state_dict(kept)
+        if self.passes:
+            self.recent = self.recent.widened(places, wider.n_features_out_)
+        return wider
 
     def take(self, rows: Rows) -> None:
         """Take one optimizer step per batch."""

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nrs.core.permutations import LAYOUTS
+from nrs.datasets.dialects import COMPOUNDS, NUMBER_FORMS
+from nrs.datasets.reading import KINDS as PLANNED
+from nrs.datasets.reading import ORDERS
 from nrs.tabular.encode.category import CategoryEncoder
 from nrs.tabular.encode.date import PARTS, DateEncoder
 from nrs.tabular.encode.encoder import KINDS, STATE_VERSION, TableEncoder
@@ -25,7 +28,7 @@ from nrs.tabular.encode.table import Table, categorical_columns, text_columns
 from nrs.tabular.encode.text import TextEncoder, unpack
 from nrs.tabular.parameters import from_json
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.targets import Target
+from nrs.tabular.targets import TARGETS, LossTarget, Target
 from nrs.training.schema import (
     MAX_ITEMS,
     ModelFileError,
@@ -108,6 +111,7 @@ RECIPE_FIELDS: dict[str, Schema[object]] = {
     "views": list_of(list_of(either(text(20), number(0)), 2, 2), 0, MAX_LAYERS),
     "least_gain": number(),
     "levels": COUNT,
+    "monotone": list_of(list_of(either(text(MAX_ITEMS), integer(-(1 << 31), 1 << 31)), 2, 2)),
 }
 
 
@@ -165,6 +169,8 @@ _CATEGORY: dict[str, Schema[object]] = {
     "frequency_std": real(0, 100),
     "held": list_of(text(100), 0, 100),
     "absent": _SHARE,
+    "later": list_of(text(MAX_ITEMS)),
+    "n_later_own": COUNT,
 }
 _TEXT: dict[str, Schema[object]] = {
     **dict.fromkeys(
@@ -182,6 +188,26 @@ _SPARSE = record(
     {"kept": list_of(COUNT), "scale": list_of(real(0)), "bound": real(0, LIMIT)},
     defaults={"bound": LIMIT},
 )
+_PLAN: dict[str, Schema[object]] = {
+    "decimal": choice(".", ","),
+    "thousands": choice("", *{form[1] for form in NUMBER_FORMS}),
+    "units": list_of(text(100), 0, 100),
+    "compound": choice("", *COMPOUNDS),
+    "order": choice("", *ORDERS),
+    "sentinels": list_of(real(), 0, 1000),
+    "missing": list_of(text(MAX_ITEMS), 0, 1000),
+    "reads_text": flag,
+}
+
+
+def _plan(value: object, place: str) -> Json:
+    """How texts are read, which says an order of dates and only of these."""
+    found = record({"kind": choice(*PLANNED), **_PLAN}, absent=_PLAN)(value, place)
+    dated = (found["kind"] == "date") == bool(found.get("order"))
+    require(dated, f"{place}.order must be that of dates")
+    return found
+
+
 _ENCODER_STATE = record(
     {
         "version": choice(STATE_VERSION),
@@ -193,7 +219,9 @@ _ENCODER_STATE = record(
         "numbers": record(_NUMBER_FIELDS | _LATER_NUMBER_FIELDS, absent=_LATER_NUMBER_FIELDS),
         "columns": list_of(record({"index": COUNT, "first": COUNT, "state": anything})),
         "sparse": optional(_SPARSE),
-    }
+        "plans": list_of(record({"index": COUNT, "plan": _plan})),
+    },
+    defaults={"plans": []},
 )
 
 
@@ -217,10 +245,22 @@ def _encoder(value: object, place: str) -> Json:
     for at, entry in enumerate(state["columns"]):
         own = _STATES[kinds[entry["index"]]]
         entry["state"] = own(entry["state"], f"{place}.columns[{at}].state")
+    planned = [entry["index"] for entry in state["plans"]]
+    require(len(set(planned)) == len(planned), f"{place}.plans must plan each column once")
+    right = all(
+        one < len(kinds) and _suits(kinds[one], entry["plan"]["kind"])
+        for one, entry in zip(planned, state["plans"], strict=True)
+    )
+    require(right, f"{place}.plans must be of the kinds that {place}.kinds says")
     if state["sparse"] is not None:
         _check_sparse(state["sparse"], kinds, f"{place}.sparse")
         require(not encoded, f"{place}.sparse must be the only encoder")
     return state
+
+
+def _suits(kind: str, planned: str) -> bool:
+    """Whether a column of a kind may be read by a plan of one."""
+    return kind == planned or (planned == "category" and kind == "text")
 
 
 def _check_sparse(state: Json, kinds: list[str], where: str) -> None:
@@ -242,8 +282,20 @@ _HISTORY = record(
 _ABOUT_FIELDS: dict[str, Schema[object]] = {
     "target": either(text(MAX_ITEMS), list_of(text(MAX_ITEMS))),
     "labels": optional(list_of(list_of(scalar, 2, 2))),
+    "reading": optional(mapping(_plan)),
 }
 _ABOUT = record(_ABOUT_FIELDS, absent=_ABOUT_FIELDS, others=anything)
+_LOG = real(-1e3, 1e3)
+_ERROR_SCALE = record(
+    {
+        "places": list_of(real(-MAX_ERROR, MAX_ERROR), 1),
+        "values": list_of(_LOG, 1),
+        "slope": real(0, 1e3),
+        "low": _LOG,
+        "high": _LOG,
+        "deviation": optional(real(0, MAX_ERROR)),
+    }
+)
 _FOREST = record(
     {
         "in_features": SIZE,
@@ -279,14 +331,41 @@ def _class_labels(value: object, place: str) -> Json:
     raise ModelFileError(f"{place}.dtype must be a dtype of labels; got {found['dtype']!r}")
 
 
-_OF_CLASSES = {
-    "classes": record(
-        {"kind": text(), "classes": _class_labels, "threshold": number(0, 1)}, absent=["threshold"]
-    ),
-    "multilabel": record({"kind": text(), "n_labels": integer(1, 1 << 20)}),
+_CLASS_FIELDS: dict[str, Schema[object]] = {
+    "kind": text(),
+    "classes": _class_labels,
+    "threshold": number(0, 1),
+    "class_weights": list_of(hex_number(0), 1),
 }
-_NUMBERS = {"mean": list_of(hex_number(), 1), "std": list_of(hex_number(0), 1), "single": flag}
-_OF_NUMBERS = {"regression": record({"kind": text(), **_NUMBERS})}
+_LATER_CLASS_FIELDS = ("threshold", "class_weights")
+_LABEL_FIELDS: dict[str, Schema[object]] = {"kind": text(), "n_labels": integer(1, 1 << 20)}
+# Of a function of the user's own the name.
+_NAME: dict[str, Schema[object]] = {"name": text()}
+# A target that is no part of nrs reads its state by itself.
+_OWN = {"own": record({"kind": text(), **_NAME, "state": mapping(plain)})}
+_OF_CLASSES = {
+    "classes": record(_CLASS_FIELDS, absent=_LATER_CLASS_FIELDS),
+    "multilabel": record(_LABEL_FIELDS),
+    "own_classes": record(_CLASS_FIELDS | _NAME, absent=_LATER_CLASS_FIELDS),
+    "own_multilabel": record(_LABEL_FIELDS | _NAME),
+    **_OWN,
+}
+_NUMBERS: dict[str, Schema[object]] = {
+    "kind": text(),
+    "mean": list_of(hex_number(), 1),
+    "std": list_of(hex_number(0), 1),
+    "single": flag,
+}
+_OF_NUMBERS = {
+    "regression": record(_NUMBERS),
+    "own_regression": record(_NUMBERS | _NAME),
+    **{
+        name: record({"kind": text(), **kind.schema})
+        for name, kind in TARGETS.items()
+        if issubclass(kind, LossTarget)
+    },
+    **_OWN,
+}
 CLASSES, NUMBERS = tagged("kind", _OF_CLASSES), tagged("kind", _OF_NUMBERS)
 
 _SCORES = mapping(number())
@@ -331,10 +410,11 @@ def table_header(
         "oob_score": optional(_ANY_HEX),
         "residuals": optional(list_of(list_of(real(0, MAX_ERROR), 1), 1)),
         "spread": optional(list_of(real(0, MAX_ERROR), 1)),
+        "scales": optional(list_of(_ERROR_SCALE, 1)),
         "forest": optional(_FOREST),
         **own,
     }
-    later = dict.fromkeys(("about", "oob_score", "residuals", "spread", "forest"))
+    later = dict.fromkeys(("about", "oob_score", "residuals", "spread", "scales", "forest"))
     return record(fields, defaults=later)
 
 
@@ -360,7 +440,7 @@ def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe:
     _check_encoders(encoder)
     _check_declared(header["parameters"], encoder)
     _check_target(header["target"], target)
-    n_outputs, forest = target.n_outputs, header["forest"]
+    forest = header["forest"]
     one_each = len(header["importances"]) == encoder.n_features_in_
     require(one_each, "header.importances must have one item per column")
     require((forest is None) == (recipe.members == 0), "header.forest must be there with members")
@@ -372,12 +452,13 @@ def check_agreement(header: Json, encoder: TableEncoder, target: Target, recipe:
     spread = header["spread"]
     _check_errors(header["residuals"], "residuals", target, forest)
     _check_errors(None if spread is None else [spread], "spread", target, forest)
+    _check_scales(header["scales"], header["residuals"], target)
     about = header["about"] or {}
     if target.several and about.get("target"):
-        named = isinstance(about["target"], list) and len(about["target"]) == n_outputs
+        named = isinstance(about["target"], list) and len(about["target"]) == target.n_targets
         require(named, "header.about.target must name every output")
     if about.get("labels") is not None:
-        fits = target.several and len(about["labels"]) == n_outputs
+        fits = target.several and len(about["labels"]) == target.n_targets
         require(fits, "header.about.labels must be those of every output")
 
 
@@ -390,23 +471,44 @@ def require(condition: bool, message: str) -> None:
 def _check_errors(
     rows: list[list[float]] | None, name: str, target: Target, forest: Json | None
 ) -> None:
-    """Residuals and spread: of a forest of numbers, with one number per output."""
+    """Residuals and spread: of a forest, with one number per output, or one of all classes."""
     if rows is None:
         return
-    known = forest is not None and target.kind == "regression"
-    require(known, f"header.{name} must be that of a forest that predicts numbers")
-    fits = all(len(row) == target.n_outputs for row in rows)
+    classes = target.task == "classes" and name == "residuals"
+    known = forest is not None and (classes or target.task == "regression")
+    require(known, f"header.{name} must be that of a forest that predicts numbers or classes")
+    fits = all(len(row) == (1 if classes else target.n_outputs) for row in rows)
     require(fits, f"header.{name} must have one number per output")
+
+
+def _check_scales(
+    scales: list[Json] | None, residuals: list[list[float]] | None, target: Target
+) -> None:
+    if scales is None:
+        return
+    known = residuals is not None and target.task == "regression"
+    require(known, "header.scales must come with header.residuals of numbers")
+    require(len(scales) == target.n_outputs, "header.scales must have one item per output")
+    for scale in scales:
+        places = scale["places"]
+        ascending = all(low < high for low, high in pairwise(places))
+        require(ascending, "header.scales must have ascending places")
+        require(len(places) == len(scale["values"]), "header.scales must have a value per place")
+        require(scale["low"] <= scale["high"], "header.scales must have low and high in order")
 
 
 def _check_target(state: Json, target: Target) -> None:
     if target.kind == "classes":
         ascending = bool(np.all(target.classes[:-1] < target.classes[1:]))
         require(ascending, "header.target.classes must ascend")
-    elif target.kind == "regression":
+        weights = [float.fromhex(one) for one in state.get("class_weights", ())]
+        require(len(weights) in (0, target.n_outputs), "header.target must weigh every class")
+        fits = not weights or max(weights) > 0
+        require(fits, "header.target.class_weights must not all be 0")
+    elif "mean" in state:
         same = len(state["mean"]) == len(state["std"])
         require(same, "header.target.mean and .std must have the same length")
-        require(not state["single"] or target.n_outputs == 1, "header.target must be single")
+        require(not state["single"] or target.n_targets == 1, "header.target must be single")
 
 
 def _check_encoders(encoder: TableEncoder) -> None:
@@ -457,8 +559,12 @@ def _check_text(one: TextEncoder) -> None:
 
 def _check_category(one: CategoryEncoder) -> None:
     n_levels = len(one.levels)
-    require(len(set(one.levels)) == n_levels, "a category must have each level once")
-    require(one.n_own <= n_levels, "a category must have as many levels as features of levels")
+    every = [*one.levels, *one.later]
+    require(len(set(every)) == len(every), "a category must have each level once")
+    fits = one.n_own <= n_levels and one.n_later_own <= len(one.later)
+    require(fits, "a category must have as many levels as features of levels")
+    alone = one.other or one.n_later_own == len(one.later)
+    require(alone, "the later levels of a category must have a feature")
     two = one.n_own + one.missing == 2 and not one.other and not one.counts
     require(two or not one.binary, "a binary category must have two levels")
     require(len(one.counts) in (0, n_levels), "a category must count all of its levels, or none")

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from nrs.core import fold
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.error_scale import Errors, find_scale
 from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
 from nrs.tabular.forest.divide import answering, divided, division
 from nrs.tabular.forest.folds import NO_FOLDS, Folds
-from nrs.tabular.forest.grow import MAX_ROWS, blank_forest, grow_forest
+from nrs.tabular.forest.grow import MAX_ROWS, blank_forest, grow_forest, widen
 from nrs.tabular.forest.network import (
     FoldedForest,
     ForestNetwork,
@@ -36,7 +37,7 @@ from nrs.tabular.forest.pilot import choose_views, in_first_block
 from nrs.tabular.header import require
 from nrs.tabular.network import TableNetwork, row_by_row
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
-from nrs.tabular.rows.memory import MAX_HELD_OUT, Batches, Rows, ShuffledBatches
+from nrs.tabular.rows.memory import MAX_HELD_OUT, Batches, Rows, ShuffledBatches, spread_rows
 from nrs.tabular.run import Run
 from nrs.tabular.targets import OutOfBag, Target
 from nrs.tabular.task import Task
@@ -51,8 +52,8 @@ Evaluate = Callable[[Any], dict[str, float]]
 CHECKS = 20
 # Rows that are scored to see how long it takes, and the fewest that may score the forest.
 MIN_SCORED = 512
-# Rows whose members' disagreement is usual: all but one in a hundred of these.
-SPREAD_ROWS, SPREAD_LEVEL = 2_000, 0.99
+# Rows from which it is seen how much members have in common.
+SPREAD_ROWS = 2_000
 # Rows that importances are averaged over; more change the third digit.
 IMPORTANCE_ROWS = 1024
 # Fewer rows cannot tell numbers from codes, nor is there time for it in fewer seconds. Cutting the
@@ -126,6 +127,8 @@ class SingleModel:
     network: Any
     # Known during a forest's fit with a time limit.
     pace: Pace | None = None
+    # Whether `widen` lets it read more features.
+    takes_levels = False
 
     def __init__(self, network: nn.Module, target: Target, recipe: Recipe) -> None:
         self.network, self.target, self.recipe = network, target, recipe
@@ -208,6 +211,10 @@ class SingleModel:
         """Batches of one pass of `partial_fit`, which has seen so many rows before."""
         return self.batches(rows)
 
+    def widen(self, places: np.ndarray, columns: np.ndarray, seed: int) -> None:
+        """Read features of `columns` (d,), of which those read so far have moved to `places`."""
+        raise NotImplementedError
+
     def loss(self, network: nn.Module, batch: Any) -> Tensor:
         """The mean loss of a batch."""
         x, y, weights = batch
@@ -279,6 +286,10 @@ class SingleModel:
             return IMPORTANCE_ROWS
         return self.pace.affordable(0.05 / passes(self.target.n_outputs), IMPORTANCE_ROWS)
 
+    def few(self, rows: Rows, most: int) -> Tensor:
+        """Features of a few rows, by which a network is looked at."""
+        return rows.inputs(most)
+
     def importances(
         self, rows: Rows, encoder: TableEncoder, max_rows: int = IMPORTANCE_ROWS
     ) -> np.ndarray:
@@ -286,7 +297,12 @@ class SingleModel:
 
         Columns that the encoder dropped have none.
         """
-        moved = response(self.network, rows.inputs(max_rows)).double().cpu().numpy()
+        moved = (
+            response(self.network, self.few(rows, max_rows), relative=self.target.moves_apart)
+            .double()
+            .cpu()
+            .numpy()
+        )
         by_column = np.zeros(encoder.n_features_in_)
         np.add.at(by_column, encoder.groups_, moved)
         total = by_column.sum()
@@ -298,7 +314,7 @@ class SingleModel:
             return 0.0, 0.0
         responses = self.importance_rows() * passes(self.target.n_outputs)
         scored, pace = min(len(rows), self.scored_rows()), self.pace
-        after = len(rows) + responses + min(len(rows), SPREAD_ROWS)
+        after = len(rows) + responses + min(len(rows), MAX_HELD_OUT)
         return pace.per_row * scored, pace.per_row * after + pace.calibration * len(rows)
 
     def finish(self, task: Task) -> OutOfBag | None:
@@ -326,6 +342,7 @@ class ForestModel(SingleModel):
     """
 
     network: ForestNetwork
+    takes_levels = True
 
     def __init__(
         self, network: ForestNetwork, target: Target, recipe: Recipe, folds: Folds = NO_FOLDS
@@ -385,6 +402,9 @@ class ForestModel(SingleModel):
         rows.folds = (n_seen + torch.arange(len(rows))) % MAX_FOLDS
         return rows.batches(self.recipe.batch_size, 1, ALONE)
 
+    def widen(self, places: np.ndarray, columns: np.ndarray, seed: int) -> None:
+        widen(self.network, places, columns, self.recipe.columns, seed)
+
     @property
     def round_epochs(self) -> int:
         """Passes over the rows between two checks."""
@@ -411,13 +431,22 @@ class ForestModel(SingleModel):
             return None
         metric = self.target.check_metric(self.recipe.metric)
         scored = self.scorable(rows).some(self.scored_rows())
-        truth, weights, _ = scored.truth()
 
         def evaluate(network: nn.Module) -> dict[str, float]:
-            outputs = out_of_bag(network, scored, self.scoring, group=group)[0].t().cpu()
-            return self.target.evaluate(metric, outputs, truth, weights)
+            outputs, truth, weights, _ = self.out_of_bag(network, scored, group)
+            return self.target.evaluate(metric, outputs[0].t(), truth, weights)
 
         return evaluate
+
+    def out_of_bag(
+        self, network: nn.Module, rows: Rows, group: Processes, n_views: int = 1
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Joint outputs of the members that score each row, within views, and its truth.
+
+        **Shape** outputs ``(V, C, n_rows)``; then as of :meth:`Rows.truth`.
+        """
+        outputs = out_of_bag(network, rows, self.scoring, n_views, group).cpu()
+        return outputs, *rows.truth()
 
     def may_choose(self, held_out: Rows | None) -> bool:
         # The best round of all blocks would be chosen by later targets.
@@ -453,51 +482,77 @@ class ForestModel(SingleModel):
         views = len(self.recipe.views)
         views = views if self.network.n_members // views >= self.n_folds else 1
         rows = task.rows
-        outputs = out_of_bag(self.folded(), rows, self.scoring, views, task.run.group).cpu()
-        scored = self.target.finish(outputs, *rows.truth())
+        scored = self.target.finish(*self.out_of_bag(self.folded(), rows, task.run.group, views))
         each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
         slope = self.slope(rows, self.scoring)
         if not each.all():
             self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
-        return self._calibrated(scored, slope, rows)
+        return self._calibrated(scored, slope, rows, averaged_away(each, self.scoring.cpu()))
 
     def slope(self, rows: Rows, scores: Tensor) -> float:
         """How much sharper all members may answer than those that score a row."""
         if not self.target.has_temperature:
             return 1.0
-        return joint_slope(self.folded(), rows.inputs(SPREAD_ROWS), scores, self.target)
+        return joint_slope(self.folded(), self.few(rows, SPREAD_ROWS), scores, self.target)
 
     def _finish_in_order(self, task: Task) -> OutOfBag:
         """Score each block by its own members, then keep those that have seen all blocks."""
         rows, network = task.rows, self.network
         known = self.scorable(rows)
         assert known.folds is not None
-        outputs = out_of_bag(self.folded(), known, self.scoring, 1, task.run.group).cpu()
         blocks = known.folds[known.index]
-        scored = self.target.finish_in_order(outputs, *known.truth(), blocks)
+        outputs = self.out_of_bag(self.folded(), known, task.run.group)
+        scored = self.target.finish_in_order(*outputs, blocks)
         answers = np.full((len(rows), *scored.answers.shape[1:]), np.nan)
         answers[np.isin(rows.index.numpy(), known.index.numpy())] = scored.answers
         network.settle()
         self.network = network.keep(network.shares.nonzero()[:, 0])
         # As many members together as score a row.
         together = Folds(self.n_folds).tables(self.network.n_members)[1]
-        return self._calibrated(replace(scored, answers=answers), self.slope(rows, together), rows)
+        slope = self.slope(rows, together)
+        # The members that scored are others, which have seen fewer rows.
+        return self._calibrated(replace(scored, answers=answers), slope, known, 0.0)
 
-    def _calibrated(self, scored: OutOfBag, slope: float, rows: Rows) -> OutOfBag:
-        """Give the network its temperature; returns the results with the members' usual spread."""
+    def _calibrated(self, scored: OutOfBag, slope: float, known: Rows, averaged: float) -> OutOfBag:
+        """Give the network its temperature; returns the results with the scale of their errors."""
         self.network.temperature.fill_(scored.temperature / slope)
-        if scored.residuals is not None:
-            spread = members_spread(
-                self.folded().each(rows.inputs(SPREAD_ROWS)), self.network.shares
+        if self.target.task != "regression" or scored.residuals is None or scored.outputs is None:
+            return scored
+        chosen = spread_rows(len(known), min(len(known), MAX_HELD_OUT))
+        few = known.subset(known.index[chosen])
+        assert few.folds is not None
+        folded, shares = self.folded(), self.network.shares
+        parts = [members_spread(folded.each(x), shares).cpu() for x, _ in few.scored()]
+        truth, _, counted = few.truth()
+        outputs = scored.outputs[chosen]
+        sizes, spread = (outputs - truth).abs(), torch.cat(parts)
+        weights = torch.ones(len(few)) if counted is None else counted
+        by_row = [one.double().numpy() for one in (weights, few.folds[few.index])]
+        found = [
+            find_scale(Errors(*columns, *by_row), averaged)
+            for columns in zip(
+                *(one.double().numpy().T for one in (outputs, spread, sizes)), strict=True
             )
-            usual = spread.quantile(SPREAD_LEVEL, dim=0).double().cpu().numpy()
-            scored = replace(scored, spread=usual)
-        return scored
+        ]
+        scales, quantiles = zip(*found, strict=True)
+        return replace(scored, residuals=np.column_stack(quantiles), scales=list(scales))
 
     def folded(self) -> FoldedForest:
         self.network.eval()
         return self.network.fold().requires_grad_(False)
+
+
+def averaged_away(shares: Tensor, scores: Tensor) -> float:
+    """How much of the members' variance all members average away, and those of a fold do not.
+
+    >>> averaged_away(torch.ones(4), torch.eye(2, dtype=torch.bool).repeat(2, 1))
+    0.3333333333333333
+    """
+    shares, of_folds = shares.cpu().double(), shares.cpu().double()[:, None] * scores
+    alone = (of_folds / of_folds.sum(0)).square().sum(0).mean()
+    together = (shares / shares.sum()).square().sum()
+    return float((alone - together) / (1 - together)) if together < 1 else 0.0
 
 
 def may_be_levels(rows: Rows, recipe: Recipe, n_folds: int, time_limit: float | None) -> bool:

@@ -6,8 +6,9 @@ A class takes the groups that apply to it; the documentation is that of
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
@@ -25,6 +26,51 @@ T = TypeVar("T")
 def parameters(cls: type[T]) -> type[T]:
     """Make fields of a class its constructor's keyword arguments, as scikit-learn wants them."""
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+
+# What other packages call an argument, and what it is here.
+FAMILIAR = {
+    "n_estimators": "epochs, time_limit or preset; the rows decide how many members there are",
+    "num_boost_round": "epochs",
+    "iterations": "epochs",
+    "max_iter": "epochs",
+    "n_iter_no_change": "patience",
+    "early_stopping_rounds": "patience",
+    "early_stopping": "patience",
+    "learning_rate": "lr",
+    "eta": "lr",
+    "cat_features": "categorical_features",
+    "categorical_feature": "categorical_features",
+    "enable_categorical": "categorical_features",
+    "text_feature": "text_features",
+    "seed": "random_state",
+    "random_seed": "random_state",
+    "n_threads": "n_jobs",
+    "num_threads": "n_jobs",
+    "thread_count": "n_jobs",
+    "nthread": "n_jobs",
+    "eval_metric": "metric",
+    "scoring": "metric",
+    "verbosity": "verbose",
+    "reg_lambda": "weight_decay",
+    "l2_leaf_reg": "weight_decay",
+    "task_type": "device",
+    "max_time": "time_limit",
+    "class_weights": "class_weight",
+    "scale_pos_weight": "class_weight",
+    "auto_class_weights": "class_weight='balanced'",
+}
+
+
+def unknown_argument(owner: str, name: str, known: Collection[str]) -> str:
+    """What to say of an argument that a class does not have."""
+    ours = FAMILIAR.get(name)
+    # A relative may lack what most have.
+    if ours is None or (ours.isidentifier() and ours not in known):
+        close = difflib.get_close_matches(name, known, 1)
+        ours = close[0] if close else None
+    advice = f"; here it is {ours}" if ours else f"; its arguments are {', '.join(sorted(known))}"
+    return f"{owner} got an unexpected keyword argument {name!r}{advice}"
 
 
 @parameters
@@ -60,6 +106,7 @@ class TrainParameters(RunParameters):
     metric: str | Callable[..., float] | None = None
     categorical_features: Categorical = None
     text_features: Categorical = None
+    convert: bool = True
 
 
 @parameters
@@ -95,6 +142,13 @@ class ClassWeight:
     """How much each class counts."""
 
     class_weight: ClassWeights = None
+
+
+@parameters
+class MonotoneParameters:
+    """With which columns answers may only rise, or fall."""
+
+    monotone: Mapping[str | int, int] | None = None
 
 
 # Arguments that belong to one process, not to the model.

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from nrs._util.inputs import reading
 from nrs.datasets.large_table import Table
@@ -15,11 +17,12 @@ from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import column_names, stream_table_file
 from nrs.datasets.table_output import write_table_file
 from nrs.tabular.encode.column_encoder import Watch
+from nrs.tabular.targets import check_offset
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from nrs.tabular.types import TableModel
+    from nrs.tabular.types import ArrayLike, TableModel
 Path = str | os.PathLike[str]
 Source = Path | Sequence[Path] | Table
 Label = bool | int | str
@@ -43,7 +46,7 @@ class TargetColumns:
 
         Raises ValueError if there are more or fewer `names` than targets.
         """
-        target, about, n = model.target_, model.about_ or {}, model.target_.n_outputs
+        target, about, n = model.target_, model.about_ or {}, model.target_.n_targets
         if not target.several:
             return None
         names = list(names or about.get("target") or map(str, range(n)))
@@ -84,14 +87,19 @@ def predict_chunks(
     probabilities: bool = False,
     interval: float | None = None,
     keep: Sequence[str] = (),
-    encoding: str = "utf-8",
+    offset: str | None = None,
+    encoding: str = "auto",
+    sheet: str | None = None,
 ) -> Iterator[pyarrow.Table]:
     """Predict the rows of a table file chunk by chunk, as the method ``predict_file`` of a model.
 
     The source is a path, "-" for standard input, parts, or :class:`nrs.Table`; columns unknown to
     the model are ignored. A chunk has the kept columns, then ``prediction``, then
-    ``probability_<class>`` or ``low`` and ``high``; of several targets each name ends in the
-    target's, as in ``prediction_price``.
+    ``probability_<class>``, ``quantile_<level>``, or ``low`` and ``high``; of several targets each
+    name ends in the target's, as in ``prediction_price``.
+
+    Of a model with an offset, `offset` names the column that holds it; by default the column of the
+    fit, if the model knows its name.
 
     Raises ValueError if the table cannot be read or its columns are not those of the fit, the
     model has no probabilities or intervals, or a kept column has the name of a prediction column.
@@ -103,17 +111,39 @@ def predict_chunks(
     if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("interval needs a regressor; this model predicts classes")
     columns, watch = input_columns(model, source, encoding), Watch()
-    for chunk in stream_table_file(source, columns, also=keep, encoding=encoding):
+    read = columns | offset_column(model, offset)
+    for chunk in stream_table_file(source, read, also=keep, encoding=encoding, sheet=sheet):
         # By position: a kept column may be one that the model reads, too.
         X = model_rows(model, chunk.select(range(len(columns))))
-        found = _predictions(model, X, probabilities, interval, watch)
-        kept = dict(zip(keep, chunk.columns[len(columns) :], strict=True))
+        added = chunk.columns[len(columns) : len(read)]
+        found = _predictions(model, X, probabilities, interval, watch, added)
+        kept = dict(zip(keep, chunk.columns[len(read) :], strict=True))
         if both := kept.keys() & found.keys():
             raise ValueError(
                 f"keep must not name a prediction column; got {min(both)!r}. Rename it in the file."
             )
         yield pyarrow.table(kept | found)
     model.encoder_.warn(watch)
+
+
+def offset_column(model: TableModel, name: str | None = None) -> dict[str, str]:
+    """The column of offsets that a model needs, with its kind; none of most models.
+
+    Raises ValueError if the model has no offset, or it is a column of the fit.
+    """
+    if name is None:
+        name = (model.about_ or {}).get("offset")
+    elif not model.target_.has_offset:
+        raise ValueError("offset is for a model that was fitted with one; leave it out")
+    return {} if name is None else {name: "number"}
+
+
+def with_offset(model: TableModel, outputs: Tensor, added: Sequence[ArrayLike]) -> Tensor:
+    """Outputs with the column of offsets, if there is one."""
+    for column in added:
+        offset = check_offset(np.array(column, dtype=np.float64))
+        outputs = outputs.double() + torch.tensor(offset)[:, None]
+    return outputs
 
 
 def write_predictions(model: TableModel, source: Source, output: Path, **options: Any) -> int:
@@ -139,6 +169,9 @@ def input_columns(
     """Columns that a model reads, with their kinds; all but `targets` if it knows no names."""
     # A file's reader knows texts as categories.
     kinds = ["category" if kind == "text" else kind for kind in model.encoder_.kinds_]
+    for index, plan in model.encoder_.plans.items():
+        if plan.reads_text:
+            kinds[index] = "category"
     if hasattr(model, "feature_names_in_"):
         return dict(zip(model.feature_names_in_.tolist(), kinds, strict=True))
     if str(source) == "-":
@@ -168,9 +201,11 @@ def _predictions(
     probabilities: bool,
     interval: float | None,
     watch: Watch,
+    added: Sequence[ArrayLike],
 ) -> dict[str, np.ndarray]:
     """The output columns, by name."""
-    targets, outputs = TargetColumns.of_model(model), model.outputs(X, watch=watch)
+    targets = TargetColumns.of_model(model)
+    outputs = with_offset(model, model.outputs(X, watch=watch), added)
     if probabilities and hasattr(model, "predict_proba"):
         chances = model.target_.answer(outputs)
         if targets is not None:
@@ -181,7 +216,7 @@ def _predictions(
     if hasattr(model, "predict_proba"):
         found = {"prediction": model.target_.labels(outputs)}
     else:
-        found = {"prediction": model.target_.answer(outputs)}
+        found = {"prediction": model.target_.answer(outputs), **model.target_.more(outputs)}
     if interval is not None and hasattr(model, "interval_around"):
         found["low"], found["high"] = model.interval_around(outputs, X, interval)
     return found if targets is None else targets.columns(found)

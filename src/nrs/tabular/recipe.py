@@ -70,12 +70,15 @@ class Recipe:
     least_gain: float = 1.0
     # A number of at most so many values may be read as a category; 0 for never.
     levels: int = 0
+    # Columns, by name or position, with which answers may only rise (1) or fall (-1).
+    monotone: tuple[tuple[str | int, int], ...] = ()
 
     def to_dict(self) -> Json:
         """All fields as JSON values, functions by their names."""
         values = settings_to_dict(self)
         values["hidden"] = list(self.hidden)
         values["views"] = [list(view) for view in self.views]
+        values["monotone"] = [list(pair) for pair in self.monotone]
         return values
 
     @classmethod
@@ -83,8 +86,8 @@ class Recipe:
         """Read what :meth:`to_dict` wrote."""
         known = {field.name for field in fields(cls)}
         kept = {name: value for name, value in values.items() if name in known}
-        views = tuple((name, times) for name, times in kept.get("views", ()))
-        return cls(**{**kept, "hidden": tuple(kept["hidden"]), "views": views})
+        pairs = {name: tuple(map(tuple, kept.get(name, ()))) for name in ("views", "monotone")}
+        return cls(**{**kept, "hidden": tuple(kept["hidden"]), **pairs})
 
 
 def resolve(preset: str, chosen: Mapping[str, object], rows: int, features: int) -> Recipe:
@@ -123,6 +126,13 @@ def resolve(preset: str, chosen: Mapping[str, object], rows: int, features: int)
         recipe = _paper(features) if preset == "paper" else _single(rows, features)
     if "hidden" in given:
         given["hidden"] = _widths(given["hidden"])
+    if "monotone" in given:
+        given["monotone"] = _signs(given["monotone"])
+        if given["monotone"] and preset not in FORESTS:
+            raise ValueError(
+                f"monotone needs a forest, not preset={preset!r} or n_mul=0, n_per and layout. Use "
+                f"one of the presets {FORESTS}."
+            )
     if "epochs" in given:
         # Whoever asks for so many gets so many.
         recipe = replace(recipe, cycles=1)
@@ -269,6 +279,21 @@ def _widths(hidden: object) -> tuple[int, ...]:
                 f"hidden must be a size or a sequence of sizes of at least 1; got {hidden!r}"
             )
     return tuple(int(width) for width in widths)
+
+
+def _signs(monotone: object) -> tuple[tuple[str | int, int], ...]:
+    expected = "monotone must say +1 or -1 for columns, such as {'age': 1, 'price': -1}"
+    if not isinstance(monotone, Mapping):
+        raise ValueError(f"{expected}; got {monotone!r}")
+    for name, sign in monotone.items():
+        if not _is_integer(sign) or sign not in (-1, 0, 1):
+            raise ValueError(f"{expected}; got {sign!r} for {name!r}")
+    # NumPy's integers as Python's.
+    return tuple(
+        (name.item() if isinstance(name, np.generic) else name, int(sign))
+        for name, sign in monotone.items()
+        if sign
+    )
 
 
 def check_integers(settings: Json, **least: int) -> None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.columns import labels_as_array
+from nrs.tabular.error_scale import scales_of
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.folds import MIN_ROWS
 from nrs.tabular.forest.network import members_spread
-from nrs.tabular.parameters import CheckpointParameters, parameters
-from nrs.tabular.targets import refuse_dates
+from nrs.tabular.parameters import CheckpointParameters, MonotoneParameters, parameters
+from nrs.tabular.targets import Loss, QuantileTarget, check_offset, refuse_dates
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -35,7 +38,11 @@ class TableRegressor(RegressorMixin, TableEstimator):
         return self.target_.answer(self.outputs(X))
 
     def partial_fit(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Take one pass over more rows, keeping what was learned.
 
@@ -43,7 +50,7 @@ class TableRegressor(RegressorMixin, TableEstimator):
         use them; so the first rows should be typical ones. ``oob_score_`` and intervals are those
         of the latest rows, as of :meth:`nrs.NRSClassifier.partial_fit`.
         """
-        return self._partial_fit(X, y, sample_weight)
+        return self._partial_fit(X, y, sample_weight, offset=offset)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -62,18 +69,33 @@ class TableRegressor(RegressorMixin, TableEstimator):
                 raise ValueError(
                     f"y must hold numbers; got {y.flat[:3].tolist()}. NRSClassifier is for classes."
                 ) from None
-        return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        finite = self.loss_target().finite if y.ndim == 2 else True
+        return check_array(
+            y, dtype=np.float64, ensure_2d=False, input_name="y", ensure_all_finite=finite
+        )
 
 
 @parameters
-class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
+class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, TableRegressor):
     """Predict one or several numbers from the rows of a raw table.
 
     Input, parameters and attributes are those of :class:`nrs.NRSClassifier`, but for
     `class_weight` and `classes_`; `oob_prediction_` takes the place of `oob_decision_function_`,
-    and `oob_score_` is R². Targets are standardised inside and the squared error is minimised.
+    and `oob_score_` is R², or D² of another loss. Targets are standardised inside.
     `metric` is "default" (the loss), "r2", "rmse", "mae", or a function
     ``metric(y_true, y_predicted)``, higher being better.
+
+    Parameters
+    ----------
+    loss : str, callable or Target, default="squared"
+        What is minimised: "squared" (predicts the mean), "absolute" (the median), "huber",
+        "quantile"; of numbers that are not negative, with a log link, "poisson", "gamma",
+        "tweedie"; a function ``loss(outputs, y)`` in torch of (rows, n_outputs) predictions and
+        labels in the units of the target that returns one loss per row; or a target, such as
+        :class:`nrs.Huber`, :class:`nrs.Tweedie` or one of your own. See the page on losses.
+    quantiles : sequence of float, optional
+        Quantiles that one network predicts together, such as ``(0.05, 0.5, 0.95)``; see
+        :meth:`predict_quantiles`.
 
     Examples
     --------
@@ -84,35 +106,101 @@ class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
     (442,)
     """
 
-    def predict(self, X: TableLike, return_std: bool = False) -> Any:
+    loss: Loss = "squared"
+    quantiles: Sequence[float] | None = None
+
+    def predict(
+        self, X: TableLike, return_std: bool = False, offset: ArrayLike | None = None
+    ) -> Any:
         """Predict the targets: (n_rows,), or (n_rows, n_outputs) if `y` had two dimensions.
+
+        Of several quantiles the one nearest to the median.
 
         Parameters
         ----------
         X : a table with the columns of the fit.
         return_std : bool, default=False
-            Give a pair of the predictions and of the spread of the forest's members around them:
-            how far the members disagree, which grows away from the training rows.
+            Give a pair of the predictions and of the standard deviation of their errors in rows
+            like these: out-of-bag errors divided by it have a variance of 1. It follows from the
+            prediction and from how far the members disagree, which grows away from the training
+            rows. Without out-of-bag rows it is the spread of the members alone.
+        offset : array (n_rows,), optional
+            As in :meth:`fit`, of losses with a log link; 0 by default.
         """
         check_is_fitted(self)
+        if offset is not None:
+            return self._with_offset(X, offset, return_std=return_std)
         if not return_std:
             return super().predict(X)
-        joint = super().predict(X)
-        # The rows are watched once.
+        outputs = self.outputs(X)
+        joint, unit = self.target_.answer(outputs), self.target_.scale
+        scales = getattr(self, "_scales", None)
+        if scales is not None and scales[0].deviation is not None:
+            deviation = self._error_scales(outputs, X) * [one.deviation for one in scales] * unit
+            return joint, deviation.reshape(joint.shape)
         each = self.outputs(X, members=True, watch=Watch())
         members = np.stack([self.target_.answer(one) for one in each])
         # Members count in the spread as much as they do in the prediction.
         weights = self.network_.shares.double().cpu().numpy()
         # In units of the target, whose squares stay within float64.
-        unit = self.target_.scale[0] if self.target_.single else self.target_.scale
+        unit = unit[0] if self.target_.single else unit
         variance = np.average(np.square((members - joint) / unit), axis=0, weights=weights)
         return joint, np.sqrt(variance) * unit
+
+    def _with_offset(self, X: TableLike, offset: ArrayLike, *, return_std: bool) -> np.ndarray:
+        if return_std or not self.target_.takes_offset:
+            what = "return_std" if return_std else f"loss={self.target_.kind!r}"
+            raise ValueError(
+                f"offset is for predictions of losses with a log link; got {what}. Leave one of "
+                "them out."
+            )
+        outputs, added = self.outputs(X), check_offset(offset)
+        check_consistent_length(outputs, added)
+        return self.target_.answer(outputs.double() + torch.tensor(added)[:, None])
+
+    def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R² of the predictions, whatever the loss; of ``loss="aft"`` the concordance."""
+        check_is_fitted(self)
+        return self.target_.rate(y, self.predict(X), sample_weight)
+
+    def predict_quantiles(self, X: TableLike) -> np.ndarray:
+        """Predict the quantiles of the fit, ascending: (n_rows, n_quantiles).
+
+        (n_rows, n_outputs, n_quantiles) if `y` had two dimensions.
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+
+        Raises
+        ------
+        ValueError
+            If the model was not fitted to quantiles.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = NRSRegressor(quantiles=(0.1, 0.5, 0.9), preset="fast", random_state=0)
+        >>> low, middle, high = model.fit(X, y).predict_quantiles(X[:2]).T
+        >>> bool((low <= middle).all() and (middle <= high).all())
+        True
+        """
+        check_is_fitted(self)
+        if not isinstance(self.target_, QuantileTarget):
+            raise ValueError(
+                f"quantiles need a fit to them, such as NRSRegressor(quantiles=(0.1, 0.5, 0.9)); "
+                f"this model has loss={self.target_.kind!r}"
+            )
+        return self.target_.quantiles(self.outputs(X))
 
     def predict_interval(self, X: TableLike, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a probability of about `level`.
 
         Their width is that of the out-of-bag errors (cross-conformal prediction), so they cover
-        rows like the training rows whatever the errors' distribution. Where members disagree more
+        rows like the training rows whatever the errors' distribution. It follows the row, by its
+        prediction and by how far the members disagree about it, where out-of-bag rows show that
+        this makes better intervals; else it is the same for all rows. Where members disagree more
         than about 99 in 100 training rows, intervals are wider in proportion.
 
         Parameters
@@ -145,11 +233,15 @@ class NRSRegressor(ForestEstimator, CheckpointParameters, TableRegressor):
                 "intervals need out-of-bag predictions: a forest (preset='default') fitted by "
                 f"fit() to at least {MIN_ROWS} rows, without partial_fit after it"
             )
-        place = round(level * (len(self._residuals) - 1))
-        reach = torch.from_numpy(self._residuals[place]).float()
-        usual = getattr(self, "_spread", None)
-        if usual is not None:
-            members = self.outputs(X, members=True, watch=Watch())
-            spread = members_spread(members, self.network_.shares.cpu())
-            reach = reach * (spread / torch.from_numpy(usual).float().clamp_min(1e-9)).clamp_min(1)
-        return self.target_.answer(outputs - reach), self.target_.answer(outputs + reach)
+        reach = self._residuals[round(level * (len(self._residuals) - 1))]
+        if getattr(self, "_scales", None) is not None:
+            reach = reach * self._error_scales(outputs, X)
+        wide = torch.from_numpy(np.broadcast_to(reach, outputs.shape).astype(np.float32))
+        return self.target_.answer(outputs - wide), self.target_.answer(outputs + wide)
+
+    def _error_scales(self, outputs: Tensor, X: TableLike) -> np.ndarray:
+        """The scale of the errors of what :meth:`outputs` gave for `X`, (n_rows, n_outputs)."""
+        # The rows were watched before.
+        members = self.outputs(X, members=True, watch=Watch())
+        spread = members_spread(members, self.network_.shares.cpu())
+        return scales_of(self._scales, outputs.double().numpy(), spread.double().numpy())

@@ -25,7 +25,7 @@ from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.rows.table import StreamedRows, TableSource
 from nrs.tabular.run import Run
-from nrs.tabular.targets import Target, target_from_state
+from nrs.tabular.targets import Target, target_from_state, target_state
 
 if TYPE_CHECKING:
     from nrs.tabular.types import Json
@@ -62,6 +62,12 @@ class Task:
             If the rows are those of a table that another process cannot open.
         """
         run, folds, held_out = self.run, self.folds, self.held_out
+        target = target_state(self.target)
+        if "name" in target:
+            raise ValueError(
+                f"n_workers needs a loss that is part of nrs; {target['name']!r} cannot be sent to "
+                "another process. Use n_workers=1, or start the processes with torchrun."
+            )
         recipe = self.recipe.to_dict()
         if callable(self.recipe.metric):
             # What the first process measures counts for all.
@@ -79,7 +85,7 @@ class Task:
             },
             "recipe": recipe,
             "encoder": self.encoder.to_state(),
-            "target": self.target.state(),
+            "target": target,
             "device": str(self.rows.device),
             "folds": [folds.n_folds, folds.seed, folds.keys is not None, folds.scorers],
             "cuts": None if folds.cuts is None else folds.cuts.tolist(),
@@ -165,6 +171,7 @@ def _table_facts(source: TableSource) -> tuple[Json, dict[str, np.ndarray]]:
             "own, which cannot be sent to another process. Start the processes with torchrun."
         )
     by_row = {"weight": source.weight, "groups": source.groups, "time": source.time}
+    by_row["offset"] = source.offset
     arrays = {name: value for name, value in by_row.items() if isinstance(value, np.ndarray)}
     facts = {
         "table": [files, table.target, table.columns],
@@ -183,6 +190,7 @@ def _read_source(folder: Path, facts: Json) -> TableSource:
         groups=given["groups"],
         time=given["time"],
         class_weight=from_json(facts["class_weight"]),
+        offset=given["offset"],
     )
     source.merge([(folder / "counted").read_bytes()])
     return source

@@ -1,5 +1,6 @@
 """NRS in CNNs: a head for any of them, a block for every squeeze-and-excitation, poolings."""
 
+from nrs.vision._torchvision import timm, torchvision
 from nrs.vision.cifar import cifar_network
 from nrs.vision.excite import NRSExcite, SEBlock, replace_se
 from nrs.vision.head import NRSHead, add_head, remove_head
@@ -20,5 +21,7 @@ __all__ = [
     "cifar_network",
     "remove_head",
     "replace_se",
+    "timm",
+    "torchvision",
     "trunk",
 ]

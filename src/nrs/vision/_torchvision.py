@@ -26,7 +26,7 @@ _kept: list[torch.library.Library] = []
 
 @functools.cache
 def torchvision() -> ModuleType:
-    """Import torchvision.
+    """Import torchvision and return it; works where it is built for CUDA and torch is not.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def torchvision() -> ModuleType:
 
 @functools.cache
 def timm() -> ModuleType:
-    """Import timm, which imports torchvision.
+    """Import timm, which imports torchvision, and return it.
 
     Raises
     ------

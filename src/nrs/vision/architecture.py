@@ -114,6 +114,14 @@ _TIMM_NAMES = {
     "vgg16_bn": "vgg16",
     "mobilenetv2_100": "mobilenetv2",
 }
+# What leaves out the second head of timm's networks, by their class.
+_ONE_HEAD = {
+    "LevitDistilled": "distilled",
+    "PoolingVisionTransformer": "distilled",
+    "RepVit": "distillation",
+    "IFormer": "distillation",
+    "VOLO": "use_aux_head",
+}
 # Of its Inception-v3 with aux_logits=True.
 _TIMM_AUXILIARY = ("AuxLogits.fc",)
 
@@ -126,7 +134,7 @@ def _named(model: nn.Module, name: str, **changes: Any) -> Classifier:
         found = None
     inside = None if found is None else _last_linear(found)
     if inside is None:
-        linear = [n for n, layer in model.named_modules() if _is_classifier(layer)]
+        linear = [n for n, layer in model.named_modules() if is_classifier(layer)]
         raise ValueError(
             f"classifier must be the name of a Linear or 1×1 Conv2d, however: "
             f"classifier={name!r}; the last ones are {', '.join(map(repr, linear[-3:])) or 'none'}"
@@ -141,13 +149,16 @@ def _of_timm(model: nn.Module, names: Any) -> Classifier:
     present = [name for name in named if _exists(model, name)]
     if not present:
         raise ValueError(
-            f"the model must have its classifier {named[0]!r}, however: it was created without "
-            "(num_classes=0); create it with any number of classes"
+            f"the model must have its classifier {named[0]!r}; it was created without "
+            "(num_classes=0). Create it with any number of classes, as in num_classes=10."
         )
     if len(present) > 1:
+        option = _ONE_HEAD.get(type(model).__name__)
         raise ValueError(
-            f"the model must have one classifier, however: it has {present}; create it without "
-            "its distillation head (distillation=False)"
+            f"the model must have one classifier; got {len(present)}: {', '.join(present)}. "
+            + (f"Create it with {option}=False, or call" if option else "Call")
+            + " model.reset_classifier(0), which leaves its pooled features, and use "
+            "nn.Sequential(model, NRSHead(model.num_features, num_classes))."
         )
     name = present[0]
     if type(model).__name__ == "VGG":
@@ -205,11 +216,12 @@ _TORCHVISION: dict[str, Callable[[nn.Module], Classifier]] = {
 
 def _last_linear(module: nn.Module) -> str | None:
     """Name of the last classifying layer inside a module; empty if it is that layer itself."""
-    names = [name for name, layer in module.named_modules() if _is_classifier(layer)]
+    names = [name for name, layer in module.named_modules() if is_classifier(layer)]
     return names[-1] if names else None
 
 
-def _is_classifier(layer: nn.Module) -> bool:
+def is_classifier(layer: nn.Module) -> bool:
+    """Whether a layer may be a classifier: linear, or a 1×1 convolution."""
     if isinstance(layer, nn.Conv2d):
         return layer.kernel_size == (1, 1) and layer.groups == 1
     return isinstance(layer, nn.Linear)

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from nrs.core import NRS
+from nrs.core.context import as_leaf, has_hooks
 from nrs.core.layer import largest_divisor
+from nrs.core.norm import own_gradient_allowed
 from nrs.core.subspace_map import bag_offsets, bag_rows, check_dtype, choose, map_rows
 from nrs.vision._torchvision import part
 
@@ -124,6 +126,8 @@ class NRSExcite(nn.Module):
         self._shape = (channels, 1, n_h * n_h) if simple else None
 
     def forward(self, x: Tensor) -> Tensor:
+        if (traced := as_leaf(self, x)) is not None:
+            return traced
         layer = self.nrs
         weight = layer.weight
         if weight.dtype is x.dtype and self._in_a_line(x, layer):
@@ -149,12 +153,13 @@ class NRSExcite(nn.Module):
             and self._shape is not None
             and _is_plain(x)
             and isinstance(layer, NRS)
+            and not has_hooks(layer)
             and _choose(self.channels, self._shape, x.shape[0]) == "bag"
         )
 
     def _gates(self, pooled: Tensor) -> Tensor:
         layer = self.nrs
-        if not isinstance(layer, NRS):  # folded
+        if not isinstance(layer, NRS) or has_hooks(layer):  # folded, or watched
             gates: Tensor = layer(pooled)
             return gates
         # The layer's own checks and calls would take as long as the map of a small batch.
@@ -189,7 +194,7 @@ def _is_plain(x: Tensor) -> bool:
         and x.dtype is torch.float32
         and x.is_contiguous()
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
+        and own_gradient_allowed()
     )
 
 

@@ -1,16 +1,20 @@
 """Categories."""
 
 import datetime as dt
+import json
 import time
 from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nrs.tabular.encode.category import CategoryEncoder, CategoryStatistics
 from nrs.tabular.encode.column_encoder import ColumnWarning, Watch
 from nrs.tabular.encode.columns import Column, level_text
 from nrs.tabular.encode.encoder import TableEncoder
+from nrs.tabular.encode.table import read_table
 from tests.tabular.encode.tables import NAN, column, encode
 
 
@@ -131,3 +135,53 @@ def test_texts_in_another_case_are_noticed():
     encoder.transform(column(*"ABC" * 10), watch)
     with pytest.warns(ColumnWarning, match=r"unseen in training.*30 in 'x0'"):
         encoder.warn(watch)
+
+
+LEVELS = st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=12)
+
+
+@given(LEVELS, LEVELS, LEVELS, st.sampled_from([2, 3, 64]))
+def test_later_levels_get_features_and_change_no_others(first, second, third, most):
+    encoder = TableEncoder(max_levels=most).fit(column(*first))
+    known = {text for text in set(first) if 0 in encoder.encoders}
+    more = encoder.with_levels(read_table(column(*second))).with_levels(read_table(column(*third)))
+    assert (more is encoder) == (encoder.groups_.shape == more.groups_.shape and more == encoder)
+    if 0 not in encoder.encoders:
+        # Nothing is known of a column that was constant.
+        return
+    places, every = encoder.places_in(more), column(*"abcdefgh", None)
+    old, new = encoder.transform(every), more.transform(every)
+    own = np.setdiff1d(np.arange(new.shape[1]), places)
+    later = np.setdiff1d(np.arange(8), ["abcdefgh".index(text) for text in known])
+    np.testing.assert_array_equal(
+        np.delete(new, later, axis=0)[:, places], np.delete(old, later, axis=0)
+    )
+    assert (new[:, own].sum(0) == 1).all()
+    assert not np.delete(new, later, axis=0)[:, own].any()
+    one = more.encoders[0]
+    assert sum(end.startswith("=") for end in one.features) <= max(most, 2) + 2
+    # Where no feature is left, later levels are among those that share one.
+    if one.other:
+        assert set(one.later) == set(second + third) - known
+        shared = one.features.index("=(other)")
+        rest = ["abcdefgh".index(text) for text in one.later[one.n_later_own :]]
+        assert (new[rest, shared] == 1).all()
+    again = TableEncoder.from_state(json.loads(json.dumps(more.to_state())))
+    np.testing.assert_array_equal(again.transform(every), new)
+
+
+def test_a_constant_column_gets_features_once_it_has_two_levels():
+    rows = [["a", 1.0], ["a", 2.0]]
+    encoder = TableEncoder().fit(rows)
+    assert encoder.with_levels(read_table([["b", 1.0], ["b", 3.0]])) is encoder
+    more = encoder.with_levels(read_table([["b", 1.0], ["a", 3.0]]))
+    assert more.feature_names_out_.tolist() == ["x0=a", "x0=b", "x1"]
+    assert more.groups_.tolist() == [0, 0, 1]
+    assert encoder.feature_names_out_.tolist() == ["x1"]
+
+
+def test_later_levels_are_refused_where_they_are_of_another_kind():
+    encoder = TableEncoder().fit(column("a", "b", "c"))
+    other = column(dt.date(2020, 1, 1), dt.date(2020, 1, 2))
+    wrong = np.array(other, dtype=object)
+    assert encoder.with_levels(read_table(wrong)) is encoder

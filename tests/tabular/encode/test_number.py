@@ -13,7 +13,14 @@ from sklearn.preprocessing import StandardScaler
 from nrs.tabular.encode.column_encoder import ColumnWarning, Watch
 from nrs.tabular.encode.columns import Column
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.encode.number import NumberEncoder, squash
+from nrs.tabular.encode.number import (
+    FENCE,
+    FENCE_LEVELS,
+    MIN_INSIDE,
+    NumberEncoder,
+    find_fences,
+    squash,
+)
 from tests.tabular.encode.tables import NAN, column, encode
 
 
@@ -195,3 +202,28 @@ def test_files_without_bounds_answer_as_before():
     del state["numbers"]["bounds"], state["numbers"]["far"], state["numbers"]["absent"]
     encoder = TableEncoder.from_state(state)
     assert encoder.transform([[1001.5]]).tolist() == [[float(np.float32(1000 / np.std(X)))]]
+
+
+@given(
+    st.lists(
+        st.one_of(st.sampled_from([0.0, 1.0, NAN]), st.floats(-1e300, 1e300)),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_fences_lie_around_quantiles_that_leave_most_cells_inside(values):
+    cells = np.array(values)
+    low, high = find_fences(cells)
+    present = cells[~np.isnan(cells)] / 2
+    usual = np.median(present) if len(present) else 0.0
+    for rest in (present, present[present != usual]):
+        for level in FENCE_LEVELS if len(rest) else ():
+            ends = np.quantile(rest, (level, 1 - level), method="inverted_cdf")
+            first, last = min(ends[0], usual), max(ends[1], usual)
+            with np.errstate(over="ignore"):
+                reach = FENCE * (last - first)
+                inside = ((rest >= first - reach) & (rest <= last + reach)).mean()
+                if reach > 0 and inside >= MIN_INSIDE:
+                    assert (low, high) == (2 * (first - reach), 2 * (last + reach))
+                    return
+    assert (low, high) == (-np.inf, np.inf)

@@ -1,12 +1,16 @@
 """Estimators that are forests: honest out-of-bag scores, members, intervals."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.datasets import load_diabetes, make_classification
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
 from nrs import NRSClassifier, NRSRegressor
+from nrs.tabular.encode.table import read_table
 
 QUICK = {"epochs": 6, "random_state": 0, "verbose": 0}
 
@@ -126,19 +130,16 @@ def test_regression_has_spread_and_intervals():
 
 
 @pytest.mark.parametrize("n_targets", [1, 2])
-def test_the_spread_is_around_the_prediction_where_views_count_differently(n_targets):
+def test_deviations_are_those_of_the_errors(n_targets):
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(300, 3))
-    y = np.floor(X[:, 0] * 4) + X[:, 1] * 2
-    y = y if n_targets == 1 else np.stack([y, -2 * y], 1)
-    model = NRSRegressor(epochs=20, random_state=0, verbose=0).fit(X, y)
-    weights = model.network_.shares.double().numpy()
-    assert len(np.unique(weights)) > 1
-    predicted, spread = model.predict(X, return_std=True)
-    np.testing.assert_array_equal(predicted, model.predict(X))
-    squares = (model.member_outputs(X) - predicted) ** 2
-    expected = np.sqrt(np.tensordot(weights / weights.sum(), squares, 1))
-    np.testing.assert_allclose(spread, expected)
+    X = rng.uniform(size=(600, 3))
+    y = np.floor(X[:, 0] * 4) + X[:, 1] * 2 + rng.normal(size=600)
+    y = y if n_targets == 1 else np.stack([y, -20 * y], 1)
+    model = NRSRegressor(epochs=20, random_state=0, verbose=0).fit(X[:300], y[:300])
+    predicted, deviation = model.predict(X[300:], return_std=True)
+    np.testing.assert_array_equal(predicted, model.predict(X[300:]))
+    squares = ((y[300:] - predicted) / deviation) ** 2
+    np.testing.assert_allclose(squares.mean(0), 1, atol=0.25)
 
 
 def test_what_out_of_bag_rows_taught_survives_a_file(tmp_path, noisy, fitted):
@@ -186,6 +187,57 @@ def test_partial_fit_keeps_what_a_fit_has():
     assert classifier.network_.temperature != 1
     # Members that the calibration leaves out are trained on.
     assert classifier._progress.model.network.n_members == classifier.recipe_.members
+
+
+def of_levels(n_rows, levels, seed=0):
+    """Rows of some levels, and a target that mostly follows from these."""
+    rng = np.random.default_rng(seed)
+    level, number = rng.choice(levels, n_rows), rng.normal(size=n_rows)
+    effect = dict(zip("abcdef", [-1, 0, 1, 3, -3, 4], strict=True))
+    table = pd.DataFrame({"level": level, "number": number})
+    return table, number + np.array([effect[one] for one in level])
+
+
+@pytest.mark.parametrize("kind", [NRSClassifier, NRSRegressor])
+@pytest.mark.parametrize("start", ["fit", "partial_fit"])
+def test_partial_fit_learns_new_levels(kind, start, tmp_path):
+    def part(n_rows, levels, seed):
+        table, y = of_levels(n_rows, levels, seed)
+        return table, (y > 0 if kind is NRSClassifier else y)
+
+    old, new = part(600, ["a", "b", "c"], 0), part(600, ["d", "e", "f"], 1)
+    model = kind(preset="fast", random_state=0, verbose=0, lr=0.02)
+    model = getattr(model, start)(*old)
+    before, columns = model.score(*new), model.encoder_.n_features_out_
+    assert before < 0.8
+    for _ in range(4):
+        model.partial_fit(*new)
+    assert model.encoder_.n_features_out_ == columns + 3
+    assert model.score(*new) > 0.9
+    assert len(model.feature_importances_) == 2
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    loaded = kind.load(path)
+    np.testing.assert_array_equal(loaded.predict(new[0]), model.predict(new[0]))
+    # What is learned of levels can be trained on, after a file too.
+    loaded.partial_fit(*part(300, ["a", "f"], 2))
+    assert loaded.encoder_.n_features_out_ == columns + 3
+
+
+def test_new_levels_change_no_answer_before_they_are_learned():
+    old, new = of_levels(400, ["a", "b"]), of_levels(100, ["c", "d"], 1)
+    model = NRSRegressor(preset="fast", random_state=0, verbose=0).partial_fit(*old)
+    progress = copy.deepcopy(model._progress)
+    encoder = progress.take_levels(model.encoder_, read_table(new[0]))
+    assert encoder.feature_names_out_.tolist() == ["level=b", "level=c", "level=d", "number"]
+    forest, wider = model._progress.model.folded(), progress.model.folded()
+    for table, _ in (old, new):
+        x, wide = (torch.from_numpy(one.transform(table)) for one in (model.encoder_, encoder))
+        torch.testing.assert_close(wider(wide), forest(x))
+    # A fit that fails has learned no level.
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(new[0], new[1] * np.nan)
+    assert model.encoder_.n_features_out_ == 2
 
 
 def test_partial_fit_scores_rows_by_members_that_did_not_see_them():

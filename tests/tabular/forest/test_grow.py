@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nrs import NRSClassifier
 from nrs.tabular.encode.table import read_table
+from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.grow import (
     CELLS,
     MAX_ROWS,
@@ -21,7 +22,9 @@ from nrs.tabular.forest.grow import (
     draw_subspaces,
     grow_forest,
     relevance,
+    widen,
 )
+from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.model import ForestModel
 from nrs.tabular.recipe import resolve
 from nrs.tabular.rows.memory import MemorySource, Rows
@@ -256,3 +259,35 @@ def test_relevance_takes_a_part_of_the_time_that_is_left(monkeypatch, seconds, k
     whole = [n_rows for columns, n_rows in asked if columns == n_columns]
     assert whole == ([] if kept is None else [kept])
     assert np.isfinite(model.predict_proba(x)).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 99), st.booleans())
+def test_a_forest_reads_more_features_and_answers_as_before(seed, unread):
+    rng = np.random.default_rng(seed)
+    old = np.sort(rng.integers(0, 4, 6))
+    columns = np.sort(np.concatenate([old, rng.choice(old, 3), [9] * unread]))
+    spread = [np.flatnonzero(columns == one)[: (old == one).sum()] for one in np.unique(old)]
+    places = np.concatenate(spread)
+    bins = PiecewiseLinear.between([(0, [-1.0, 0.0, 1.0]), (5, [-1.0, 1.0])])
+    parts = [np.flatnonzero(old == one) for one in np.unique(old)]
+    index = as_index([draw_subspaces(parts, 8, 2, rng) for _ in range(3)], blank=6 + bins.n_bins)
+    forest = ForestNetwork(6, 2, torch.from_numpy(index), bins, seed=seed).eval()
+    x, wide = torch.randn(20, 6), torch.randn(20, len(columns))
+    wide[:, places] = x
+    before = forest(x)
+    widen(forest, places, columns, 2, seed)
+    torch.testing.assert_close(forest(wide), before)
+    torch.testing.assert_close(forest.fold()(wide), before)
+    # Each subspace that reads a column reads all of its features, once.
+    blank = len(columns) + bins.n_bins
+    for subspace in forest.index.flatten(0, 1).numpy():
+        features = subspace[subspace < len(columns)]
+        assert len(np.unique(features)) == len(features)
+        assert subspace.max() <= blank
+        own = np.isin(columns, columns[features])
+        np.testing.assert_array_equal(np.sort(features), np.flatnonzero(own))
+    read = forest.index.flatten(1).numpy()
+    assert all(np.isin(np.arange(len(columns)), one).all() for one in read)
+    forest(wide).sum().backward()
+    assert (forest.weight.grad != 0).any()

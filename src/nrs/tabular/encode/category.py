@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -127,13 +127,20 @@ class CategoryEncoder(ColumnEncoder):
     held: list[str] = field(default_factory=list)
     # Means of the target by level, in forests.
     means: LevelMeans | None = None
+    # Levels that came with `partial_fit`. The first have a feature of their own, after all others,
+    # and else are encoded as unseen; the rest are among the levels that share one.
+    later: list[str] = field(default_factory=list)
+    n_later_own: int = 0
 
     def __post_init__(self) -> None:
         self._place = {level: place for place, level in enumerate(self.levels)}
+        # After the places of missing cells and of levels not seen.
+        later = enumerate(self.later, len(self.levels) + 2)
+        self._place |= {level: place for place, level in later}
         if isinstance(self.means, dict):
             self.means = LevelMeans(**self.means)
-        if self.means is not None:
-            self.variants = self.means.variants  # type: ignore[misc]
+        of_means = [] if self.means is None else self.means.variants
+        self.variants = [*of_means, *[-1] * self.n_later_own]  # type: ignore[misc]
 
     @cached_property
     def features(self) -> list[str]:
@@ -144,7 +151,8 @@ class CategoryEncoder(ColumnEncoder):
         elif len(self.levels) + self.missing == 1:
             own = []
         own += [" (log frequency)"] * bool(self.counts)
-        return own + [" (target mean)"] * len(self.variants)
+        own += [" (target mean)"] * (len(self.variants) - self.n_later_own)
+        return own + [f"={level}" for level in self.later[: self.n_later_own]]
 
     def common_levels(self, most: int = MAX_MEANS) -> np.ndarray:
         """Places of the levels whose targets have a mean; none of few levels, or of rare ones.
@@ -159,12 +167,34 @@ class CategoryEncoder(ColumnEncoder):
         places = np.sort(often[counts[often] > 1])
         return np.append(places, len(self.levels)) if self.missing else places
 
+    def with_levels(self, column: Column, max_levels: int) -> CategoryEncoder:
+        """Add the levels of more rows that are new; itself if there are none.
+
+        Each gets a feature as long as no more than `max_levels` have one. The others join the
+        levels that share a feature, or stay unseen where there is none.
+        """
+        used = np.bincount(column.values + 1, minlength=len(column.levels) + 1)[1:] > 0
+        cells = zip(column.levels, self._is_foreign(column), used, strict=True)
+        new = sorted(
+            level
+            for level, foreign, is_used in cells
+            if is_used and not foreign and level not in self._place
+        )
+        n_own = min(len(new), max(0, max_levels - self.n_own - self.n_later_own))
+        room = MAX_LEVELS - len(self._place) if self.other else n_own
+        # A column that was constant in training is not known, and may still be.
+        if not new[:room] or len(self._place) + len(new) < 2:
+            return self
+        later = [*self.later, *new[:room]]
+        return replace(self, later=later, n_later_own=self.n_later_own + n_own)
+
     @property
     def neutral(self) -> list[float]:
-        return [0.5 if self.binary else 0.0] * len(self.features)
+        first = [0.5 if self.binary else 0.0] * (len(self.features) - self.n_later_own)
+        return first + [0.0] * self.n_later_own
 
     def place(self, column: Column) -> np.ndarray:
-        """The level of each cell by its place, then missing cells, then levels not seen."""
+        """The level of each cell by its place: of training, missing, not seen, later ones."""
         n_levels = len(self.levels)
         of_level = [self._place.get(level, n_levels + 1) for level in column.levels]
         of_missing = n_levels if self.missing else n_levels + 1
@@ -173,14 +203,19 @@ class CategoryEncoder(ColumnEncoder):
     def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
         self._refuse_other_kinds(column)
         n_levels, place = len(self.levels), self.place(column)
+        first = n_levels + 2
+        out, later = np.split(out, [out.shape[1] - self.n_later_own], axis=1)
+        rows = np.flatnonzero((place >= first) & (place < first + self.n_later_own))
+        later[rows, place[rows] - first] = 1.0
         if self.means is not None:
-            own = out.shape[1] - len(self.variants)
+            own = out.shape[1] - len(self.means.variants)
             self.means.write(place, out[:, own:], fold)
             out = out[:, :own]
-        hot = np.full(n_levels + 2, -1, dtype=np.int64)
+        hot = np.full(first + len(self.later), -1, dtype=np.int64)
         hot[: self.n_own] = np.arange(self.n_own)
         if self.other:
             hot[self.n_own : n_levels] = self.n_own
+            hot[first + self.n_later_own :] = self.n_own
         if self.missing:
             hot[n_levels] = self.n_own + self.other
         if self.binary:
@@ -193,20 +228,23 @@ class CategoryEncoder(ColumnEncoder):
             out[rows, feature[rows]] = 1.0
         if self.counts:
             # A missing cell has no frequency, so it takes the mean: 0.
-            logs = np.append(np.log1p(self.counts), [self.frequency_mean, 0.0])
+            others = [self.frequency_mean, *[0.0] * (1 + len(self.later))]
+            logs = np.append(np.log1p(self.counts), others)
             out[:, n_hot] = ((logs - self.frequency_mean) / self.frequency_std)[place]
 
-    def _refuse_other_kinds(self, column: Column) -> None:
-        """Refuse cells that are no level and were no texts where training had texts, and so on."""
-        if not self.held:
-            return
-        foreign = [
-            text not in self._place
+    def _is_foreign(self, column: Column) -> list[bool]:
+        """Which texts are no level and were no texts where training had texts, and so on."""
+        return [
+            bool(self.held)
+            and text not in self._place
             and kind not in self.held
             and not (kind == "text" and "number" in self.held and is_code(text))
             for text, kind in zip(column.levels, column.kinds, strict=True)
         ]
-        wrong = np.array([*foreign, False])[column.values]
+
+    def _refuse_other_kinds(self, column: Column) -> None:
+        """Raise ValueError if a cell is such a text."""
+        wrong = np.array([*self._is_foreign(column), False])[column.values]
         if wrong.any():
             row = int(np.argmax(wrong))
             level = column.values[row]
@@ -221,16 +259,18 @@ class CategoryEncoder(ColumnEncoder):
         return 0, int((~known[column.values]).sum())
 
     def onnx_schema(self) -> dict[str, Any]:
-        missing = missing_text(self.levels)
-        return {"type": "string", "missing": missing, "levels": list(self.levels)}
+        levels = [*self.levels, *self.later]
+        return {"type": "string", "missing": missing_text(levels), "levels": levels}
 
     def onnx_cells(self, column: Column) -> np.ndarray:
-        levels = np.array([*column.levels, missing_text(self.levels)], dtype=object)
+        missing = missing_text([*self.levels, *self.later])
+        levels = np.array([*column.levels, missing], dtype=object)
         return np.asarray(levels[column.values])
 
     def to_onnx(self, graph: Graph, value: str) -> str:
         """Look up the row of features of a level; levels with equal rows share one."""
-        known, n_levels = [*self.levels, missing_text(self.levels)], len(self.levels)
+        levels = [*self.levels, *self.later]
+        known, n_levels = [*levels, missing_text(levels)], len(levels)
         # Every level, then missing, then a text that is none of them.
         codes = np.array([*range(n_levels), -1, n_levels], dtype=np.int32)
         features = np.zeros((n_levels + 2, len(self.features)), dtype=np.float32)

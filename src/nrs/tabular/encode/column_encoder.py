@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -57,7 +58,7 @@ class Watch:
             warnings.warn(
                 f"Cells far beyond the training range, whose answers are doubtful: {named}",
                 ColumnWarning,
-                stacklevel=_outside(),
+                stacklevel=outside(),
             )
         lost: Counter[int] = Counter()
         for column, count in self.unknown.items():
@@ -73,11 +74,11 @@ class Watch:
                 f"Most cells are missing or unseen in training, of {self.n_rows} rows: "
                 f"{_named(names, lost)}. Check the spelling and type of these columns.",
                 ColumnWarning,
-                stacklevel=_outside(),
+                stacklevel=outside(),
             )
 
 
-def _outside() -> int:
+def outside() -> int:
     """How many calls up the package was called, whichever of its methods that was."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("nrs."):
@@ -131,6 +132,11 @@ class ColumnEncoder:
     def neutral(self) -> list[float]:
         """Values of the features that stand for no particular cell."""
         return [0.0] * len(self.features)
+
+    @property
+    def growth(self) -> list[float]:
+        """How each feature moves while cells that are present grow: 1 up, 0 not, NaN to and fro."""
+        return [math.nan] * len(self.features)
 
     def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
         """Write the features of a column into `out`, zeros of shape (n_rows, n_features).

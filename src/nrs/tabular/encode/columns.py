@@ -25,10 +25,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from uuid import UUID
 
 import numpy as np
+
+from nrs.datasets.reading import Decision, Plan, decide
 
 if TYPE_CHECKING:
     import pandas
@@ -310,6 +312,35 @@ def convert(column: Column, kind: Kind) -> Column:
     cell = column.values[row]
     found = column.levels[cell] if column.kind == "category" else cell.item()
     raise _other_kind(kind, column.kind, row, found)
+
+
+def decide_column(column: Column, name: str = "") -> Decision:
+    """How the texts of a column are read as numbers or dates, or stay texts."""
+    if "text" not in column.kinds:
+        return Decision()
+    counts = np.bincount(column.values + 1, minlength=len(column.levels) + 1)[1:]
+    seen = np.flatnonzero(counts)
+    texts = [column.levels[place] for place in seen]
+    return decide(texts, counts[seen], name=name, typed=True)
+
+
+def planned(column: Column, plan: Plan) -> Column:
+    """A column as its plan reads it; one that is not of texts keeps its values."""
+    if column.kind == "number":
+        values = column.values.astype(np.float64) if plan.sentinels else column.values
+        return replace(column, values=plan.without_sentinels(values))
+    if column.kind != "category":
+        return column
+    if plan.kind == "category":
+        known = np.array([text.strip() not in plan.missing for text in column.levels] + [True])
+        return replace(column, values=np.where(known[column.values], column.values, -1))
+    values = plan.read(column.levels)
+    if plan.kind == "number":
+        # Cells that were numbers among the texts are not written by anyone's convention.
+        own = [place for place, kind in enumerate(column.kinds) if kind == "number"]
+        values[own] = [float(column.levels[place]) for place in own]
+    nothing = np.array([np.datetime64("NaT") if plan.kind == "date" else np.nan], values.dtype)
+    return Column(cast(Kind, plan.kind), np.append(values, nothing)[column.values])
 
 
 def read_column(cells: Any, kind: Kind | None = None) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -96,6 +97,10 @@ class DateEncoder(ColumnEncoder):
     def features(self) -> list[str]:
         waves = [f" ({part} {wave})" for part in self.parts for wave in ("sin", "cos")]
         return [""] * (self.scale > 0) + waves + [" (missing)"] * self.missing
+
+    @property
+    def growth(self) -> list[float]:
+        return [1.0] * (self.scale > 0) + [math.nan] * 2 * len(self.parts) + [0.0] * self.missing
 
     def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
         absent = column.missing()

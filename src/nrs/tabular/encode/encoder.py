@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import copy
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,14 +13,21 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from nrs.datasets.reading import TRIED, Decision, Plan
 from nrs.tabular.encode.category import CategoryEncoder, CategoryStatistics
-from nrs.tabular.encode.column_encoder import ColumnEncoder, Statistics, Watch
-from nrs.tabular.encode.columns import Column, Kind
+from nrs.tabular.encode.column_encoder import (
+    ColumnEncoder,
+    ColumnWarning,
+    Statistics,
+    Watch,
+    outside,
+)
+from nrs.tabular.encode.columns import Column, Kind, decide_column
 from nrs.tabular.encode.date import DateEncoder, DateStatistics
 from nrs.tabular.encode.level_means import LevelMeans
 from nrs.tabular.encode.number import NumberBlock, NumberEncoder, NumberStatistics
 from nrs.tabular.encode.sparse import SparseScaler
-from nrs.tabular.encode.table import Table, categorical_columns, read_table
+from nrs.tabular.encode.table import Table, categorical_columns, place_of, read_table
 from nrs.tabular.encode.text import TextEncoder, TextStatistics
 
 if TYPE_CHECKING:
@@ -36,6 +46,7 @@ STATISTICS: dict[Kind, type[Statistics]] = {
     **dict.fromkeys(("text", "string"), TextStatistics),
 }
 STATE_VERSION = 1
+_DIGIT = re.compile(r"\d")
 # Columns of a frame that are written side by side: 16 float32 fill a cache line of the output.
 FRAME_COLUMNS = 16
 
@@ -52,7 +63,8 @@ class TableEncoder(BaseEstimator):
                   ``scale="none"`` the values as they are, constant columns too.
     boolean       0 or 1; missing is 0.5
     category      one 0/1 feature per level, missing being a level if training had it; a single
-                  one for two levels. An unseen level is all zeros (0.5 in a single feature)
+                  one for two levels. An unseen level is all zeros (0.5 in a single feature), and
+                  has a feature of its own after :meth:`with_levels`
     category of   0/1 features of the most frequent ``max_levels`` (those seen at least twice),
     many levels   one that the others share, and the standardised log(1 + rows of the level); in
                   forests also the mean of the target by level (:mod:`.level_means`)
@@ -102,6 +114,10 @@ class TableEncoder(BaseEstimator):
     scale: Literal["standard", "none"] = "standard"
     max_levels: int = 64
 
+    def __post_init__(self) -> None:
+        # How columns of texts are read as numbers or dates, by index.
+        self.plans: dict[int, Plan] = {}
+
     def fit(self, X: Any, rows: np.ndarray | None = None) -> TableEncoder:
         """Learn from a table that :func:`read_table` reads, or from some `rows`: indices or a mask.
 
@@ -123,6 +139,9 @@ class TableEncoder(BaseEstimator):
             scaler = SparseScaler.fit(table, rows, scaled=self.scale == "standard")
             return self._adopt(table.names, kinds, {}, scaler)
         encoders: dict[int, ColumnEncoder] = {}
+        # A column that is declared has no other reading.
+        table.plans = {k: plan for k, plan in table.plans.items() if k not in declared}
+        self.plans = {k: plan for k, plan in table.plans.items() if plan is not None}
         if table.matrix is not None:
             kinds = ["boolean" if table.matrix.dtype == bool else "number"] * table.n_columns
             together = [index for index in range(table.n_columns) if index not in declared]
@@ -132,6 +151,10 @@ class TableEncoder(BaseEstimator):
             if index not in encoders:
                 forced = index in declared or index in (table.texts or ())
                 column = _read(table, index, "category" if forced else None, rows)
+                decision = None if forced else decide_text(table, index, column)
+                if decision is not None:
+                    self._convert(table, index, decision)
+                    column = _read(table, index, None, rows)
                 kind = counted_kind(index, column.kind, declared, table.texts)
                 if kind == "string" and len(column.levels) <= self.max_levels:
                     kind = "category"
@@ -140,12 +163,26 @@ class TableEncoder(BaseEstimator):
                 kinds[index] = kind_of(column.kind, encoders[index])
         return self._adopt(table.names, kinds, encoders)
 
+    def _convert(self, table: Table, index: int, decision: Decision) -> None:
+        """Let a table be read as decided, now and later."""
+        if decision.plan is not None:
+            self.plans[index] = table.plans[index] = decision.plan
+        if decision.ambiguous and decision.plan is not None:
+            warnings.warn(
+                f"{table.label(index)} allows two readings; it is read as "
+                f"{decision.plan.words()}. Convert it yourself if that is wrong.",
+                ColumnWarning,
+                stacklevel=outside(),
+            )
+
     def fit_statistics(self, statistics: TableStatistics, sample: Table) -> TableEncoder:
         """Fit from what was counted elsewhere, such as in one pass over a table in many files.
 
         Bounds of numbers and dates come from a sample of its rows.
         """
         self._check_parameters()
+        self.plans = dict(statistics.plans)
+        sample.plans |= self.plans
         encoders = {
             index: column.encoder(self.scale, int(self.max_levels), _read(sample, index, kind))
             for index, (kind, column) in enumerate(statistics.columns)
@@ -225,6 +262,33 @@ class TableEncoder(BaseEstimator):
         index = int(self.groups_[feature])
         return self.column_encoder(index).original(feature - self.first.get(index, 0), value)
 
+    def directions(self, signs: Iterable[tuple[str | int, int]]) -> np.ndarray:
+        """How each feature moves with the columns that a user gives a sign, (n_features_out_,).
+
+        1 or -1 where it moves with what the sign wants to rise, or against it; 0 where it has
+        nothing to do with these columns; NaN where it moves to and fro with one.
+
+        ValueError if there is no such column, or its cells have no order.
+        """
+        found = np.zeros(self.n_features_out_)
+        table = Table((1, self.n_features_in_), lambda index: None, names=self.names)
+        seen: dict[int, int] = {}
+        for name, sign in signs:
+            column = place_of(name, table, "monotone")
+            kind = self.kinds_[column]
+            if kind in ("category", "text"):
+                raise ValueError(
+                    f"monotone needs columns with an order; {table.label(column)} holds "
+                    f"{'free text' if kind == 'text' else 'categories'}. Turn it into numbers, "
+                    "such as ranks, or leave it out."
+                )
+            if seen.setdefault(column, sign) != sign:
+                raise ValueError(f"monotone has two signs for {table.label(column)}; give one")
+            own = self.groups_ == column
+            sparse = self._sparse is not None
+            found[own] = sign * (1.0 if sparse else np.array(self.column_encoder(column).growth))
+        return found
+
     def categories(self) -> dict[int, CategoryEncoder]:
         """The encoders of category columns."""
         return {i: one for i, one in self._singly.items() if isinstance(one, CategoryEncoder)}
@@ -239,6 +303,27 @@ class TableEncoder(BaseEstimator):
             if index in means
         }
         return self._adopt(self.names, self.kinds_, encoders)
+
+    def with_levels(self, table: Table) -> TableEncoder:
+        """A copy that also knows the levels of these rows; itself if it knows them all."""
+        if self._sparse is not None or not self.encoders:
+            return self
+        source, encoders = self.find_columns(table), dict(self.encoders)
+        for index, kind in enumerate(self.kinds_):
+            one = self.column_encoder(index)
+            if isinstance(one, CategoryEncoder):
+                column = _read(table, int(source[index]), kind)
+                encoders[index] = one.with_levels(column, int(self.max_levels))
+        encoders = {index: one for index, one in encoders.items() if one.features}
+        if encoders == self.encoders:
+            return self
+        return copy.copy(self)._adopt(self.names, self.kinds_, encoders)
+
+    def places_in(self, wider: TableEncoder) -> np.ndarray:
+        """Where :meth:`with_levels` has put each feature."""
+        return np.concatenate(
+            [wider.first[i] + np.arange(len(one.features)) for i, one in self.encoders.items()]
+        )
 
     def transform(self, X: Any, watch: Watch | None = None, folds: np.ndarray | None = None) -> Any:
         """Encode a table as float32, (n_rows, n_features_out_); CSR if training was sparse.
@@ -323,12 +408,17 @@ class TableEncoder(BaseEstimator):
             if absent or extra:
                 differing = f"missing {absent}, unexpected {extra}"
                 raise ValueError(f"The table's columns differ from those in training: {differing}")
-            return np.array([known[name] for name in self.names])
+            return self._planned(table, np.array([known[name] for name in self.names]))
         if table.n_columns != self.n_features_in_:
             # scikit-learn's own words.
             expected = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
             raise ValueError(f"X has {table.n_columns} features, but {expected}")
-        return np.arange(self.n_features_in_)
+        return self._planned(table, np.arange(self.n_features_in_))
+
+    def _planned(self, table: Table, source: np.ndarray) -> np.ndarray:
+        """The positions, of a table that is read as the training table was from here on."""
+        table.plans = {int(source[index]): plan for index, plan in self.plans.items()}
+        return source
 
     def to_state(self) -> dict[str, Any]:
         """Everything learned, as a dictionary that JSON can hold; see :meth:`from_state`."""
@@ -346,6 +436,7 @@ class TableEncoder(BaseEstimator):
                 for index, encoder in self._singly.items()
             ],
             "sparse": None if self._sparse is None else self._sparse.state(),
+            "plans": [{"index": k, "plan": one.to_dict()} for k, one in self.plans.items()],
         }
 
     @classmethod
@@ -361,12 +452,28 @@ class TableEncoder(BaseEstimator):
         for entry in state["columns"]:
             encoders[entry["index"]] = KINDS[kinds[entry["index"]]](**entry["state"])
         scaler = None if state["sparse"] is None else SparseScaler(**state["sparse"])
+        encoder.plans = {
+            entry["index"]: Plan.from_dict(entry["plan"]) for entry in state.get("plans", [])
+        }
         return encoder._adopt(state["names"], kinds, encoders, scaler)
 
 
 def _read(table: Table, index: int, kind: Kind | None, rows: np.ndarray | None = None) -> Column:
     column = table.column(index, kind)
     return column if rows is None else replace(column, values=column.values[rows])
+
+
+def decide_text(table: Table, index: int, column: Column) -> Decision | None:
+    """How a column of texts is read; None where that is known, or they are words."""
+    if index in table.plans or not table.convert or index in table.declared:
+        return None
+    if column.kind != "category" or column.coded or index in (table.texts or ()):
+        return None
+    # Levels are sorted, and digits come before letters.
+    if not any(map(_DIGIT.search, column.levels[:TRIED])):
+        return None
+    name = "" if table.names is None else table.names[index]
+    return decide_column(column, name)
 
 
 def counted_kind(
@@ -396,13 +503,18 @@ def count(column: Column, kind: Kind | None = None) -> Statistics:
 class TableStatistics:
     """What is counted of a table that is read in parts: the kind and statistics of each column."""
 
-    def __init__(self, names: Sequence[str], kinds: Sequence[Kind]) -> None:
+    def __init__(
+        self, names: Sequence[str], kinds: Sequence[Kind], plans: Mapping[int, Plan] | None = None
+    ) -> None:
         self.names, self.n_rows = list(names), 0
+        # How columns of texts are read, by index.
+        self.plans = dict(plans or {})
         self.columns = [(kind, STATISTICS[kind](kind)) for kind in kinds]
 
     def add(self, table: Table) -> None:
         """Count the rows of a table in memory, whose first columns these are."""
         self.n_rows += table.n_rows
+        table.plans |= self.plans
         for index, (kind, column) in enumerate(self.columns):
             cells = _read(table, index, kind)
             try:
@@ -423,11 +535,13 @@ class TableStatistics:
             "kinds": [kind for kind, _ in self.columns],
             "n_rows": self.n_rows,
             "columns": [column.state() for _, column in self.columns],
+            "plans": [[index, plan.to_dict()] for index, plan in self.plans.items()],
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableStatistics:
-        statistics = cls(state["names"], state["kinds"])
+        plans = {index: Plan.from_dict(plan) for index, plan in state["plans"]}
+        statistics = cls(state["names"], state["kinds"], plans)
         statistics.n_rows = state["n_rows"]
         for (_, column), counted in zip(statistics.columns, state["columns"], strict=True):
             column.restore(counted)

@@ -141,22 +141,29 @@ def find_fences(values: np.ndarray) -> tuple[float, float]:
     """
     present = values[~np.isnan(values)].astype(np.float64)
     # Halves: a width may be beyond float64.
-    present = present[:: math.ceil(len(present) / FENCE_CELLS) or 1] / 2
+    present = np.sort(present[:: math.ceil(len(present) / FENCE_CELLS) or 1] / 2)
     if len(present) == 0:
         return -np.inf, np.inf
-    usual = np.median(present)
-    for cells in (present, present[present != usual]):
-        # A column may be spread widely around a spike, which quartiles take for all of it.
-        for level in FENCE_LEVELS if len(cells) else ():
-            low, high = np.quantile(cells, (level, 1 - level), method="inverted_cdf")
-            low, high = min(low, usual), max(high, usual)
-            with np.errstate(over="ignore"):
-                reach = FENCE * (high - low)
-                first, last = low - reach, high + reach
-                inside = ((cells >= first) & (cells <= last)).mean()
-                if reach > 0 and inside >= MIN_INSIDE:
-                    return float(2 * first), float(2 * last)
-    return -np.inf, np.inf
+    usual = (present[(len(present) - 1) // 2] + present[len(present) // 2]) / 2
+    # A column may be spread widely around a spike, which quartiles take for all of it.
+    with np.errstate(over="ignore"):
+        found = _fences_around(usual, present)
+        return found or _fences_around(usual, present[present != usual]) or (-np.inf, np.inf)
+
+
+def _fences_around(usual: float, cells: np.ndarray) -> tuple[float, float] | None:
+    """Fences of ascending halves of cells; None if too many are beyond any."""
+    n_cells = len(cells)
+    for level in FENCE_LEVELS if n_cells else ():
+        # Quantiles that are cells.
+        first, last = (max(0, math.ceil(n_cells * one) - 1) for one in (level, 1 - level))
+        low, high = min(cells[first], usual), max(cells[last], usual)
+        reach = FENCE * (high - low)
+        low, high = low - reach, high + reach
+        inside = cells.searchsorted(high, "right") - cells.searchsorted(low)
+        if reach > 0 and inside / n_cells >= MIN_INSIDE:
+            return float(2 * low), float(2 * high)
+    return None
 
 
 def squash(values: np.ndarray, low: np.ndarray | float, high: np.ndarray | float) -> np.ndarray:
@@ -297,6 +304,10 @@ class NumberEncoder(ColumnEncoder):
     @property
     def neutral(self) -> list[float]:
         return [self.fill] * self.shown + [0.0] * self.missing
+
+    @property
+    def growth(self) -> list[float]:
+        return [1.0] * self.shown + [0.0] * self.missing
 
     def write(self, column: Column, out: np.ndarray, fold: np.ndarray | None = None) -> None:
         NumberBlock({0: self}, {0: 0}).write(column.values[:, None], out)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,14 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils.validation import validate_data
 
 from nrs.datasets.large_table import Table as LargeTable
-from nrs.tabular.encode.columns import Column, Kind, convert, read_column
+from nrs.datasets.reading import METADATA, Plan, decision_of
+from nrs.tabular.encode.columns import (
+    Column,
+    Kind,
+    convert,
+    planned,
+    read_column,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +46,10 @@ class Table:
     declared: frozenset[int] = frozenset()
     # Columns that are free text; None where the cells of columns of strings decide.
     texts: frozenset[int] | None = None
+    # How texts are read as numbers or dates; None for those that a file's reader left as texts.
+    plans: dict[int, Plan | None] = field(default_factory=dict)
+    # Whether columns without a plan may get one.
+    convert: bool = False
 
     def __post_init__(self) -> None:
         self.n_rows, self.n_columns = self.shape
@@ -60,8 +71,11 @@ class Table:
         TypeError if a cell is no value at all (a dict, a list, ...).
         """
         wanted = "category" if index in self.declared or kind in ("text", "string") else kind
+        plan = self.plans.get(index)
         try:
-            column = read_column(self.cells(index), wanted)
+            column = read_column(self.cells(index), wanted if plan is None else None)
+            if plan is not None:
+                column = planned(column, plan)
             if wanted is not None and column.kind != wanted:
                 column = convert(column, wanted)
         except (TypeError, ValueError) as error:
@@ -81,10 +95,9 @@ def read_table(
     categorical_features: Categorical = None,
     text_features: Categorical = None,
     feature_names: Sequence[str] | None = None,
+    convert: bool = False,
 ) -> Table:
     """Read any table: rows × columns in, a :class:`Table` of lazily read columns out.
-
-    Strings are never parsed as dates or numbers.
 
     Parameters
     ----------
@@ -95,6 +108,7 @@ def read_table(
     text_features : names, indices or mask of the columns that are free text; with None the cells
         of columns of strings decide.
     feature_names : names of the columns, in place of those that `X` carries.
+    convert : whether an encoder may read columns of texts as numbers or dates where they are.
 
     Examples
     --------
@@ -119,6 +133,11 @@ def read_table(
         table, labels = Table(X.shape, X.to_series), list(X.columns)
     elif _is(X, "pyarrow", "Table") or _is(X, "pyarrow", "RecordBatch"):
         table, labels = Table(X.shape, X.column), list(X.schema.names)
+        table.plans = {
+            index: decision_of(one.metadata[METADATA]).plan
+            for index, one in enumerate(X.schema)
+            if one.metadata and METADATA in one.metadata
+        }
     else:
         table = _read_rows(X)
     if feature_names is not None:
@@ -138,6 +157,7 @@ def read_table(
             table.names = labels
     table.declared = categorical_columns(categorical_features, table)
     table.texts = text_columns(text_features, table)
+    table.convert = convert
     return table
 
 
@@ -221,7 +241,7 @@ def categorical_columns(
             found = f"the mask {name} has {len(items)} entries"
             raise ValueError(f"{found}, but the table has {n} columns")
         items = np.flatnonzero(items).tolist()
-    declared = frozenset(_place(item, table, name) for item in items)
+    declared = frozenset(place_of(item, table, name) for item in items)
     if declared and table.sparse is not None:
         advice = "encode these columns first, or pass a dense table"
         raise ValueError(f"{name} cannot be used with a sparse matrix: {advice}")
@@ -242,8 +262,8 @@ def text_columns(features: Categorical, table: Table) -> frozenset[int] | None:
     return texts
 
 
-def _place(item: Any, table: Table, name: str) -> int:
-    """Index of the column that an entry of ``categorical_features`` names."""
+def place_of(item: Any, table: Table, name: str) -> int:
+    """Index of the column that an entry of an argument, such as categorical_features, names."""
     if isinstance(item, str):
         if table.names is None or item not in table.names:
             known = "columns without names" if table.names is None else table.names
@@ -278,6 +298,7 @@ def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:
         categorical_features=estimator.categorical_features,
         # Of baselines, which are given what the cells decide.
         text_features=getattr(estimator, "text_features", None),
+        convert=getattr(estimator, "convert", False),
     )
     if _is(X, "pyarrow", "RecordBatch"):
         # scikit-learn finds the names of a table, not those of a batch.

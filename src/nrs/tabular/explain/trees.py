@@ -252,7 +252,7 @@ def _all_trees(model: ForestEstimator) -> Trees:
         n_inputs, index = network.n_inputs - 1, network.index.flatten(0, 1)
         scale, shift = affine(network.norm)
         weight = network.scaled_weight().flatten(0, 2) * scale
-        layers = [*network.hidden, network.out_weight]
+        layers = network.layer_weights()
     elif isinstance(network, TableNetwork) and network.subspaces is not None:
         first = network.subspaces
         if first.depth > 1:

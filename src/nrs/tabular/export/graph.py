@@ -83,6 +83,14 @@ class Graph:
         """Join the columns of (rows, columns) values."""
         return self.op("Concat", *values, axis=1) if len(values) > 1 else values[0]
 
+    def sort(self, value: str, size: int) -> str:
+        """Sort along the last axis, of this size, ascending."""
+        made, places = self._fresh("TopK"), self._fresh("TopK")
+        inputs = [value, self.constant(np.array([size], np.int64))]
+        node = self.onnx.helper.make_node("TopK", inputs, [made, places], name=made, largest=0)
+        self.nodes.append(node)
+        return made
+
     def reshape(self, value: str, *shape: int) -> str:
         return self.op("Reshape", value, self.constant(np.array(shape, np.int64)))
 

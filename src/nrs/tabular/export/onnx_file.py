@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +15,11 @@ from nrs._version import __version__
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.export.graph import Graph
 from nrs.tabular.export.module import for_export
+from nrs.tabular.targets import check_offset
 
 if TYPE_CHECKING:
     from nrs.tabular.estimator import TableEstimator
-    from nrs.tabular.types import Json, TableLike
+    from nrs.tabular.types import ArrayLike, Json, TableLike
 
 MATRIX = "X"
 
@@ -33,6 +35,9 @@ def to_onnx(model: TableEstimator, path: str | os.PathLike[str]) -> None:
         inputs = [graph.input(one["name"], types[one["type"]], 1) for one in schema["columns"]]
     features = encoder.to_onnx(graph, inputs)
     outputs = graph.module(for_export(model.predictor_), encoder.n_features_out_, features)
+    if model.target_.has_offset:
+        offset = graph.input(offset_name(inputs), np.float64, 1)
+        outputs = graph.op("Add", graph.cast(outputs, np.float64), offset)
     for name, value, dtype, shape in model.target_.to_onnx(graph, outputs):
         graph.output(name, value, dtype, *shape)
     content = graph.serialize({"nrs": json.dumps(schema)})
@@ -40,13 +45,17 @@ def to_onnx(model: TableEstimator, path: str | os.PathLike[str]) -> None:
         file.write(content)
 
 
-def onnx_inputs(model: TableEstimator, X: TableLike) -> dict[str, np.ndarray]:
+def onnx_inputs(
+    model: TableEstimator, X: TableLike, offset: ArrayLike | None = None
+) -> dict[str, np.ndarray]:
     """Convert a table to the inputs of the file that :func:`to_onnx` writes.
 
     Parameters
     ----------
     model : the fitted estimator.
     X : a table as :meth:`predict` takes it.
+    offset : array (n_rows,), optional
+        Of a model that was fitted with one; 0 by default.
 
     Returns
     -------
@@ -70,9 +79,23 @@ def onnx_inputs(model: TableEstimator, X: TableLike) -> dict[str, np.ndarray]:
         encoder.column_encoder(index).onnx_cells(table.column(place, kind))[:, None]
         for index, (place, kind) in enumerate(places)
     ]
-    if encoder.reads_matrix:
-        return {MATRIX: np.hstack(columns)}
-    return dict(zip(encoder.column_names, columns, strict=True))
+    named = (
+        {MATRIX: np.hstack(columns)}
+        if encoder.reads_matrix
+        else dict(zip(encoder.column_names, columns, strict=True))
+    )
+    if model.target_.has_offset:
+        given = np.zeros(table.n_rows) if offset is None else check_offset(offset)
+        named[offset_name(named)] = given[:, None]
+    return named
+
+
+def offset_name(columns: Collection[str]) -> str:
+    """What the input of offsets is called; underscores follow where a column has that name."""
+    name = "offset"
+    while name in columns:
+        name += "_"
+    return name
 
 
 def onnx_schema(model: TableEstimator) -> Json:
@@ -94,7 +117,7 @@ def onnx_schema(model: TableEstimator) -> Json:
         {"name": name, "kind": kind, **encoder.column_encoder(index).onnx_schema()}
         for index, (name, kind) in enumerate(zip(encoder.column_names, encoder.kinds_, strict=True))
     ]
-    schema: Json = {"nrs": __version__, "task": target.kind, "columns": columns}
+    schema: Json = {"nrs": __version__, "task": target.task, "columns": columns}
     if target.classes is not None:
         labels, plain = target.classes.tolist(), (bool, int, float, str)
         schema["classes"] = [one if isinstance(one, plain) else str(one) for one in labels]

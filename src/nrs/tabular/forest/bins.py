@@ -127,6 +127,7 @@ def find_bins(
     max_levels: int = 0,
     binned: np.ndarray | None = None,
     known: Known | None = None,
+    codes: np.ndarray | None = None,
 ) -> tuple[PiecewiseLinear, np.ndarray]:
     """The bins of all features with more than two values, and which features have few.
 
@@ -137,6 +138,7 @@ def find_bins(
     features : (n, d) a sample of the rows; of a wide table nothing is binned.
     binned : (d,) bool, the features that may have bins; all by default.
     known : targets, weights and folds of these rows, for edges that follow the target.
+    codes : (d,) bool, the features that may have levels; all by default.
     """
     few = np.zeros(features.shape[1], dtype=bool)
     edges, levels = [], []
@@ -154,7 +156,7 @@ def find_bins(
                     found = found if better is None else better
             if len(found) > 2:
                 edges.append((feature, found))
-            each = all_values(values, max_levels)
+            each = all_values(values, max_levels if codes is None or codes[feature] else 0)
             if each is not None:
                 levels.append((feature, each))
     return PiecewiseLinear.between(edges, levels), few

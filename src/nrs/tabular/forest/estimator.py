@@ -21,35 +21,12 @@ if TYPE_CHECKING:
 
 @parameters
 class MemberEstimator(LayerParameters, HeadParameters, TableEstimator):
-    """An estimator whose default is a forest; ``preset="single"`` is one network."""
+    """An estimator whose default is a forest; ``preset="single"`` is one network.
+
+    It has trees, a PyTorch module and an ONNX file.
+    """
 
     _has_forest = True
-
-
-@parameters
-class ForestEstimator(WorkerParameters, MemberEstimator):
-    """Members, trees, a PyTorch module and an ONNX file of a fitted estimator."""
-
-    def member_outputs(self, X: TableLike) -> np.ndarray:
-        """What each member predicts.
-
-        Parameters
-        ----------
-        X : a table as :meth:`predict` takes it.
-
-        Returns
-        -------
-        ndarray
-            Probabilities (n_members, n_rows, n_classes), or numbers (n_members, n_rows) or
-            (n_members, n_rows, n_outputs).
-
-        Raises
-        ------
-        ValueError
-            If the model is not a forest.
-        """
-        check_is_fitted(self)
-        return np.stack([self.target_.answer(one) for one in self.outputs(X, members=True)])
 
     def trees(self, n: int | None = None) -> Trees:
         """List the one-level oblique trees that the model is made of, the most important first.
@@ -86,41 +63,6 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
         from nrs.tabular.explain import read_trees
 
         return read_trees(self, n)
-
-    def predict_file(
-        self,
-        source: Source,
-        output: str | os.PathLike[str],
-        *,
-        probabilities: bool = False,
-        interval: float | None = None,
-        keep: Sequence[str] = (),
-    ) -> int:
-        """Predict a table chunk by chunk into a file, for tables larger than memory.
-
-        Parameters
-        ----------
-        source : :class:`nrs.Table`, or path of a table file, a folder or a pattern of its parts
-        output : path
-            ``.parquet``, ``.arrow``, ``.csv`` or ``.jsonl``; written whole or not at all.
-        probabilities : bool, default=False
-            Also write the probability of each class.
-        interval : float, optional
-            Also write the interval that contains the number with this probability, such as 0.9.
-        keep : sequence of str
-            Input columns to copy to the output unchanged, such as an ID.
-
-        Returns
-        -------
-        int
-            Rows written.
-        """
-        from nrs.tabular.predict_file import write_predictions
-
-        model = cast("TableModel", self)
-        return write_predictions(
-            model, source, output, probabilities=probabilities, interval=interval, keep=list(keep)
-        )
 
     def to_torch(self, *, preprocessing: bool = False) -> TableModule:
         """Copy the model as a plain module, with every normalisation folded.
@@ -164,7 +106,8 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
         :func:`nrs.tabular.export.onnx_inputs` makes them of a table.
 
         Outputs are ``label`` and ``probabilities`` (rows, classes); of several labels at once
-        ``labels`` and ``probabilities``; of a regressor ``prediction``. An underscore follows where
+        ``labels`` and ``probabilities``; of a regressor ``prediction``; of a ranker ``score``. An
+        underscore follows where
         a column has that name.
 
         Parameters
@@ -192,3 +135,68 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
         from nrs.tabular.export import to_onnx
 
         to_onnx(self, path)
+
+
+@parameters
+class ForestEstimator(WorkerParameters, MemberEstimator):
+    """A forest that several processes train, and that predicts tables larger than memory."""
+
+    def member_outputs(self, X: TableLike) -> np.ndarray:
+        """What each member predicts.
+
+        Parameters
+        ----------
+        X : a table as :meth:`predict` takes it.
+
+        Returns
+        -------
+        ndarray
+            Probabilities (n_members, n_rows, n_classes), or numbers (n_members, n_rows) or
+            (n_members, n_rows, n_outputs).
+
+        Raises
+        ------
+        ValueError
+            If the model is not a forest.
+        """
+        check_is_fitted(self)
+        return np.stack([self.target_.answer(one) for one in self.outputs(X, members=True)])
+
+    def predict_file(
+        self,
+        source: Source,
+        output: str | os.PathLike[str],
+        *,
+        probabilities: bool = False,
+        interval: float | None = None,
+        keep: Sequence[str] = (),
+        offset: str | None = None,
+    ) -> int:
+        """Predict a table chunk by chunk into a file, for tables larger than memory.
+
+        Parameters
+        ----------
+        source : :class:`nrs.Table`, or path of a table file, a folder or a pattern of its parts
+        output : path
+            ``.parquet``, ``.arrow``, ``.csv`` or ``.jsonl``; written whole or not at all.
+        probabilities : bool, default=False
+            Also write the probability of each class.
+        interval : float, optional
+            Also write the interval that contains the number with this probability, such as 0.9.
+        keep : sequence of str
+            Input columns to copy to the output unchanged, such as an ID.
+        offset : str, optional
+            The column of offsets, of a model that was fitted with one.
+
+        Returns
+        -------
+        int
+            Rows written.
+        """
+        from nrs.tabular.predict_file import write_predictions
+
+        model = cast("TableModel", self)
+        return write_predictions(
+            model, source, output,
+            probabilities=probabilities, interval=interval, keep=list(keep), offset=offset,
+        )  # fmt: skip

@@ -7,6 +7,7 @@ target's variance that each explains alone, on the rows that the member is train
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from nrs.tabular.forest.bins import (
     find_bins,
     find_edges,
 )
+from nrs.tabular.forest.monotone import Directions
 from nrs.tabular.forest.network import ForestNetwork
 from nrs.tabular.recipe import Recipe
 from nrs.tabular.rows.memory import Sample, spread_rows
@@ -32,6 +34,8 @@ from nrs.tabular.task import Task
 if TYPE_CHECKING:
     from nrs.tabular.types import Json
 
+# Members with constrained columns are bound already: they drop fewer units.
+MONOTONE_DROPOUT = 1 / 3
 # How members may read numbers: as they are, with their bins, or those of few values by levels.
 PLAIN, BINNED, LEVELS = READINGS = ("plain", "binned", "levels")
 # Rows that bins and relevance are read from: more move the edges by less than a tenth of a bin, and
@@ -47,6 +51,8 @@ MAX_COLUMNS = 20_000
 MIN_DEVIATIONS = 3
 # Cells that relevance is read from: of a wide table fewer rows.
 MAX_CELLS = 50_000_000
+# One more input of each subspace.
+ONE_MORE = ((0, 0), (0, 0), (0, 1))
 # A column is cut into so many cells at quantiles, whose means say how relevant it is.
 CELLS = 16
 
@@ -60,6 +66,9 @@ def grow_forest(task: Task) -> ForestNetwork:
     """
     rows, recipe, folds, columns = task.rows, task.recipe, task.folds, task.encoder.groups_
     n_features, variants = len(columns), task.encoder.variants_
+    of_features = np.zeros(n_features)
+    if recipe.monotone:
+        of_features = task.encoder.directions(recipe.monotone)
     names, number = np.unique(columns, return_inverse=True)
     if rows.sparse or len(names) > MAX_COLUMNS:
         bins, few = PiecewiseLinear.between([]), np.zeros(n_features, dtype=bool)
@@ -79,12 +88,14 @@ def grow_forest(task: Task) -> ForestNetwork:
         # Where time is short, bins lie between quantiles.
         shown = known if n_rows == len(features) else None
         binned = task.encoder.binned_ & (variants < 0)
-        bins, few = find_bins(features, recipe.bins, max_levels, binned, shown)
+        codes = of_features == 0
+        bins, few = find_bins(features, recipe.bins, max_levels, binned, shown, codes)
         found = _relevance(related, columns, task)
         gains = column_gains(found, n_rows, recipe.least_gain)[:, number]
         chances = (found - MIN_DEVIATIONS * by_chance(n_rows)).clip(0)
     parts, rng = _readings(columns, bins, few), np.random.default_rng(task.run.seed)
     variant = np.concatenate([variants, variants[bins.source.numpy()]])
+    of_inputs = np.concatenate([of_features, of_features[bins.source.numpy()], [0]])
     members, owned, n_views = [], folds.members(recipe.members), len(recipe.views)
     first = len(owned) - recipe.members
     for member, own in enumerate(owned):
@@ -92,18 +103,71 @@ def grow_forest(task: Task) -> ForestNetwork:
         place = member % n_views if member < first else (member - first) * n_views // recipe.members
         reading, times = recipe.views[place]
         size = max(1, round(recipe.columns * times))
-        is_read = np.isin(variant, (-1, own))
+        is_read = np.isin(variant, (-1, own)) & ~np.isnan(of_inputs[:-1])
         seen = [part[is_read[part]] for part in parts[reading]]
         members.append(draw_subspaces(seen, recipe.subspaces, size, rng, chances[own]))
     index = torch.from_numpy(as_index(members, blank=n_features + bins.n_bins))
     blank = np.ones((folds.n_folds, 1), dtype=np.float32)
     by_fold = np.concatenate([gains, gains[:, bins.source.numpy()], blank], axis=1)
     gain = torch.from_numpy(by_fold[owned])
-    network = _network(n_features, index, bins, task.target, recipe, task.run.seed, gain)
+    directions = None
+    if recipe.monotone:
+        outputs = torch.tensor(task.target.directions, dtype=torch.float32)
+        toward = torch.from_numpy(np.nan_to_num(of_inputs)).float()
+        directions = Directions.draw(index, toward, recipe.hidden, outputs)
+    network = _network(
+        n_features, index, bins, task.target, recipe, task.run.seed, gain, directions
+    )
     if folds.scorers:
         network.shares.copy_(torch.from_numpy(owned == 0))
         network.units = _units(rows.sample(MAX_ROWS), task.target, folds.sees(len(owned)))
+    elif task.target.start is not None:
+        start = torch.as_tensor(task.target.start[:, None], dtype=torch.float32)
+        network.out_bias.data += start
     return network
+
+
+def widen(
+    network: ForestNetwork, places: np.ndarray, columns: np.ndarray, n_columns: int, seed: int
+) -> None:
+    """Let a forest read more features, with weights of 0: its answers stay what they are.
+
+    A subspace reads a new feature where it reads another of its column. Of a column that none
+    reads, as many subspaces as would read it of `n_columns` each, drawn at random.
+
+    Parameters
+    ----------
+    places : (d,) where the features that it reads so far have moved to.
+    columns : (more,) the column of each feature.
+    """
+    device, bins, d = network.index.device, copy.deepcopy(network.bins), len(columns)
+    sources = places[bins.source.cpu().numpy()]
+    bins.source = torch.from_numpy(sources).to(device)
+    blank = d + bins.n_bins
+    moved = np.concatenate([places, np.arange(d, blank + 1)])
+    column_of = np.concatenate([columns, columns[sources], [-1]])
+    index = moved[network.index.cpu().numpy()]
+    weight, gain = network.weight.detach().cpu().numpy(), network.gain.cpu().numpy()
+    n_subspaces = index.shape[1]
+    usual = min(n_subspaces, math.ceil(n_subspaces * n_columns / len(np.unique(columns))))
+    rng = np.random.default_rng(seed)
+    for feature in np.setdiff1d(np.arange(d), places):
+        own = column_of[index] == columns[feature]
+        reads, scale = own.any(2), np.where(own, gain, 0.0).max(2)
+        if not reads.any():
+            reads[:, :usual] = True
+            reads, scale = rng.permuted(reads, axis=1), np.ones_like(scale)
+        free = index == blank
+        if not free.any(2)[reads].all():
+            index = np.pad(index, ONE_MORE, constant_values=blank)
+            weight, gain = np.pad(weight, ((0, 0), *ONE_MORE)), np.pad(gain, ONE_MORE)
+            free = np.pad(free, ONE_MORE, constant_values=True)
+        member, subspace = reads.nonzero()
+        place = free.argmax(2)[reads]
+        index[member, subspace, place] = feature
+        weight[member, subspace, 0, place] = 0.0
+        gain[member, subspace, place] = scale[reads]
+    network.reindex(d, bins, *(torch.from_numpy(one).to(device) for one in (index, weight, gain)))
 
 
 def _first_block(truth: np.ndarray, weights: np.ndarray, fold: np.ndarray) -> Known:
@@ -173,13 +237,13 @@ def _readings(
     is_level = np.arange(bins.n_bins) >= bins.n_steps
     with_levels = np.isin(np.arange(n_features), sources[is_level])
     parts: dict[str, list[np.ndarray]] = {reading: [] for reading in READINGS}
-    for column in np.unique(columns):
-        features = np.flatnonzero(columns == column)
-        own = columns[sources] == column
-        steps = n_features + np.flatnonzero(own & ~is_level)
-        levels = n_features + np.flatnonzero(own & is_level)
+    names = np.unique(columns)
+    for features, own in zip(
+        _places(columns, names), _places(columns[sources], names), strict=True
+    ):
+        steps, levels = n_features + own[~is_level[own]], n_features + own[is_level[own]]
         # Bins in place of the number itself, where it has few values.
-        stand_in = n_features + np.flatnonzero(few[sources] & own & ~is_level)
+        stand_in = steps[few[sources[steps - n_features]]]
         of_column = {
             PLAIN: [features[~few[features]], stand_in],
             BINNED: [features, steps],
@@ -194,11 +258,22 @@ def _readings(
     return parts
 
 
+def _places(values: np.ndarray, names: np.ndarray) -> list[np.ndarray]:
+    """Where each of the ascending names is among values that are all names."""
+    order = np.argsort(values, kind="stable")
+    return np.split(order, np.searchsorted(values[order], names[1:]))
+
+
 def blank_forest(shape: Json, target: Target, recipe: Recipe) -> ForestNetwork:
     """Make a forest of a saved shape, whose values a state dict will fill in."""
     index = torch.zeros(*shape["index"], dtype=torch.int64)
     bins = PiecewiseLinear.blank(shape["n_bins"], shape.get("n_levels", 0))
-    return _network(shape["in_features"], index, bins, target, recipe, seed=0)
+    directions = None
+    if recipe.monotone:
+        directions = Directions.blank(index, recipe.hidden, target.n_outputs)
+    return _network(
+        shape["in_features"], index, bins, target, recipe, seed=0, directions=directions
+    )
 
 
 def _network(
@@ -209,6 +284,7 @@ def _network(
     recipe: Recipe,
     seed: int,
     gain: Tensor | None = None,
+    directions: Directions | None = None,
 ) -> ForestNetwork:
     return ForestNetwork(
         in_features,
@@ -217,9 +293,10 @@ def _network(
         bins,
         gain=gain,
         hidden=recipe.hidden,
-        dropout=recipe.dropout,
+        dropout=recipe.dropout * (1 if directions is None else MONOTONE_DROPOUT),
         combine=target.combine,
         seed=seed,
+        directions=directions,
     )
 
 

@@ -21,6 +21,7 @@ from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
 from nrs.core.subspace_map import DENSE_RATIO_FOREST, dense_weight, subspace_map
 from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.monotone import Directions
 from nrs.tabular.network import MIN_WIDTH
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import Combine, Target, mean_probabilities
@@ -51,6 +52,8 @@ class ForestNetwork(nn.Module):
     combine : joint outputs of members, as a target defines them; see
         :func:`nrs.tabular.targets.mean_values`.
     seed : the same seed gives the same weights.
+    directions : of inputs and units, where columns are constrained; see
+        :mod:`nrs.tabular.forest.monotone`.
 
     Examples
     --------
@@ -83,13 +86,14 @@ class ForestNetwork(nn.Module):
         dropout: float = 0.0,
         combine: Combine = mean_probabilities,
         seed: int = 0,
+        directions: Directions | None = None,
     ) -> None:
         super().__init__()
         members, subspaces, size = index.shape
         self.combine, self.n_members = combine, members
         # Of the whole forest, should this be a part of one.
         self.all_members = members
-        self.bins = bins
+        self.bins, self.directions = bins, directions
         self.register_buffer("index", index)
         # How much each member counts, 1 on average: set from out-of-bag predictions, as is what
         # divides the joint outputs.
@@ -127,6 +131,17 @@ class ForestNetwork(nn.Module):
         # Scale and level of each member's outputs, (2, K, out_features, 1), until `settle`.
         self.register_buffer("units", None, persistent=False)
 
+    def reindex(
+        self, in_features: int, bins: PiecewiseLinear, index: Tensor, weight: Tensor, gain: Tensor
+    ) -> None:
+        """Read other inputs: the same places in each subspace, then more, which are free."""
+        if self.directions is not None:
+            more = index.shape[2] - self.index.shape[2]
+            self.directions.inputs = F.pad(self.directions.inputs, (0, more))
+        self.n_inputs = in_features + bins.n_bins + 1
+        self.bins, self.index, self.gain = bins, index, gain
+        self.weight = nn.Parameter(weight)
+
     def settle(self) -> None:
         """Make the scale and level of the outputs part of the weights."""
         with torch.no_grad():
@@ -137,10 +152,19 @@ class ForestNetwork(nn.Module):
 
     def out_layer(self) -> tuple[Tensor, Tensor]:
         """Weights and biases of the outputs, with their scale and level."""
+        weight = self.layer_weights()[-1]
         if self.units is None:
-            return self.out_weight, self.out_bias
+            return weight, self.out_bias
         scale, level = self.units
-        return self.out_weight * scale, self.out_bias * scale + level
+        return weight * scale, self.out_bias * scale + level
+
+    def layer_weights(self) -> list[Tensor]:
+        """Weights of the hidden layers and of the outputs, (K, units, inputs) each."""
+        weights: list[Tensor] = [*self.hidden, self.out_weight]
+        if self.directions is None:
+            return weights
+        scales = [norm.get_parameter("weight") for norm in self.hidden_norms]
+        return self.directions.layer_weights(weights, scales)
 
     def members(self, x: Tensor) -> Tensor:
         """Outputs of every member: (K, out_features, B)."""
@@ -151,10 +175,11 @@ class ForestNetwork(nn.Module):
         batch = inputs.shape[0]
         mapped = subspace_map(inputs, self.index, self.scaled_weight())
         h = self._activate(mapped.permute(1, 2, 0).reshape(-1, batch), self.norm)
-        for weight, norm in zip(self.hidden, self.hidden_norms, strict=True):
+        *hidden, last = self.layer_weights()
+        for weight, norm in zip(hidden, self.hidden_norms, strict=True):
             h = torch.bmm(weight, self._by_member(h))[..., :batch]
             h = self._activate(h.flatten(0, 1).contiguous(), norm)  # type: ignore[arg-type]
-        outputs = torch.baddbmm(self.out_bias, self.out_weight, self._by_member(h))[..., :batch]
+        outputs = torch.baddbmm(self.out_bias, last, self._by_member(h))[..., :batch]
         if self.units is None:
             return outputs
         scale, level = self.units
@@ -162,7 +187,10 @@ class ForestNetwork(nn.Module):
 
     def scaled_weight(self) -> Tensor:
         """The subspaces' weights times the scales of their inputs, (K, G, 1, F)."""
-        return self.weight * self.gain.unsqueeze(2)
+        weight: Tensor = self.weight
+        if self.directions is not None:
+            weight = self.directions.subspace_weight(weight, self.norm.weight)
+        return weight * self.gain.unsqueeze(2)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.forward_from(self.inputs(x))
@@ -220,6 +248,7 @@ class ForestNetwork(nn.Module):
             hidden=[len(weight[0]) for weight in self.hidden],
             dropout=self.drop.p,
             combine=self.combine,
+            directions=self.directions and self.directions.keep(members),
         ).to(self.index.device)
         state = {}
         for name, value in self.state_dict().items():
@@ -279,7 +308,7 @@ class FoldedForest(nn.Module):
             # Zeros fill up narrow layers.
             spare = 0
             for number, (weight, norm) in enumerate(
-                zip(forest.hidden, forest.hidden_norms, strict=True)
+                zip(forest.layer_weights()[:-1], forest.hidden_norms, strict=True)
             ):
                 scale, shift = affine(norm)  # type: ignore[arg-type]
                 members, units, _ = weight.shape
@@ -383,7 +412,7 @@ def passes(n_outputs: int) -> int:
     return 1 + 2 * min(n_outputs, MAX_OUTPUTS)
 
 
-def response(network: nn.Module, x: Tensor) -> Tensor:
+def response(network: nn.Module, x: Tensor, *, relative: bool = True) -> Tensor:
     """Average change of the outputs for a typical change of each feature.
 
     That is the norm of the gradient of the outputs with respect to a feature, averaged over rows,
@@ -392,8 +421,8 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
     they move. The slope within a bin does not count: many rows may share a value at the edge of a
     narrow bin, as those without a value do, and its slope would drown all others.
 
-    Outputs are taken relative to their mean, since only differences between classes count. Many
-    are replaced by random combinations with signs ±1, whose squared gradients have the sum of all
+    `relative` takes outputs relative to their mean: of classes only differences count. Many are
+    replaced by random combinations with signs ±1, whose squared gradients have the sum of all
     squared gradients as their mean.
 
     **Shape** x ``(B, d)``, result ``(d,)``.
@@ -421,7 +450,7 @@ def response(network: nn.Module, x: Tensor) -> Tensor:
     inputs.requires_grad_()
     with torch.enable_grad():
         outputs = network(inputs) if forest is None else forest.forward_from(inputs)
-        if outputs.shape[1] > 1:
+        if relative and outputs.shape[1] > 1:
             outputs = outputs - outputs.mean(1, keepdim=True)
     directions = torch.eye(outputs.shape[1], dtype=torch.float32)
     if len(directions) > MAX_OUTPUTS:

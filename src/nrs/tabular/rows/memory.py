@@ -16,7 +16,7 @@ from torch import Tensor
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.forest.folds import NO_FOLDS, Folds, read_groups, read_times
-from nrs.tabular.targets import ClassTarget, MultilabelTarget, RegressionTarget, Target
+from nrs.tabular.targets import SQUARED, Loss, Target, class_target, weights_of_labels
 from nrs.tabular.threshold import Threshold
 from nrs.training.processes import ALONE, Processes
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from nrs.tabular.encode.table import Table
     from nrs.tabular.recipe import Recipe
-    from nrs.tabular.types import ArrayLike, Categorical
+    from nrs.tabular.types import ArrayLike, Categorical, ClassWeights
 
 Batch = tuple[Tensor, Tensor, Tensor | None]
 # Features, targets, weights and folds of some rows.
@@ -147,6 +147,13 @@ class Rows:
             features, targets, both("weights"),
             device=later.device, folds=both("folds"), score_weights=both("score_weights"),
         )  # fmt: skip
+
+    def widened(self, places: np.ndarray, width: int) -> Rows:
+        """A copy whose features have moved to these places, among `width` with zeros."""
+        other = copy.copy(self)
+        other.features = torch.zeros(len(self.features), width, dtype=torch.float32)
+        other.features[:, places] = self.features
+        return other
 
     def sample(self, most: int) -> Sample:
         """Features, targets, weights and folds of at most so many dense rows, spread evenly."""
@@ -272,6 +279,9 @@ class MemorySource:
         How much each row counts in out-of-bag scores.
     time : any array (n_rows,), optional
         By which folds are cut in order.
+    class_weight : as of :class:`nrs.NRSClassifier`; `weights` hold it already.
+    offset : ndarray (n_rows,) of float64, optional
+        Added to the outputs of each row.
     """
 
     def __init__(
@@ -284,8 +294,10 @@ class MemorySource:
         classes: bool = False,
         score_weights: np.ndarray | None = None,
         time: ArrayLike | None = None,
+        class_weight: ClassWeights = None,
+        offset: np.ndarray | None = None,
     ) -> None:
-        self.score_weights = score_weights
+        self.score_weights, self.class_weight, self.offset = score_weights, class_weight, offset
         self.table, self.labels, self.weights = table, labels, weights
         self.classes = classes
         self.n_rows, self.n_columns, self.names = table.n_rows, table.n_columns, table.names
@@ -377,30 +389,43 @@ class MemorySource:
         encoder.fit(self.table, self.training)
         if folds.drawn is None or folds.n_folds < MIN_FOLDS or not encoder.has_many_levels:
             return encoder
-        y = target.encode(self.labels)
+        y = self.encoded(target)
         equal = np.ones(self.n_rows) if self.weights is None else self.weights
         shown = slice(None) if self.first is None else self.first
         sums = LevelSums(encoder, target, folds, target.frequency(y[shown], equal[shown]))
         sums.add(self.table, y, self.weights, folds.drawn)
         return encoder.with_means(sums.means())
 
-    def classification(self, threshold: Threshold = None) -> ClassTarget | MultilabelTarget:
+    def encoded(self, target: Target) -> np.ndarray:
+        """All labels as the loss reads them."""
+        if target.has_offset and self.offset is None:
+            raise ValueError("offset must be given: the fit had one")
+        y = target.encode(self.labels)
+        return y if self.offset is None else target.with_offset(y, self.offset)
+
+    def classification(self, threshold: Threshold = None, loss: Loss = "log_loss") -> Target:
         """The target of all labels: a class that only held-out rows have still is a class."""
         if self.labels.ndim == 2:
-            if threshold is not None:
-                raise ValueError("threshold is for two classes; y has several labels per row")
-            return MultilabelTarget(self.labels.shape[1])
+            return class_target(self.labels, loss, threshold)
         known = self.labels if self.known_classes is None else self.known_classes
-        return ClassTarget(np.unique(known), threshold)
+        classes, weights = np.unique(known), None
+        if self.class_weight is not None:
+            found, first = np.unique(self.labels, return_index=True)
+            weights = np.ones(len(classes))
+            of_rows = weights_of_labels(self.class_weight, self.labels)
+            weights[np.searchsorted(classes, found)] = of_rows[first]
+        return class_target(classes, loss, threshold, weights)
 
-    def regression(self) -> RegressionTarget:
-        """The scale of the target in training rows that have a weight."""
+    def regression(self, loss: Target = SQUARED) -> Target:
+        """The target of training rows that have a weight, which decide its scale."""
         shown = self.training if self.first is None else self.first
         rows = slice(None) if shown is None else shown
-        labels = self.labels[rows]
+        labels, offset = self.labels[rows], self.offset
+        offset = None if offset is None else offset[rows]
         if self.weights is not None and self.weights[rows].any():
-            labels = labels[self.weights[rows] > 0]
-        target = RegressionTarget.of(labels)
+            counted = self.weights[rows] > 0
+            labels, offset = labels[counted], None if offset is None else offset[counted]
+        target = loss.learned(labels, offset)
         return target if self.first is None else target.varying()
 
     def rows(
@@ -408,7 +433,7 @@ class MemorySource:
     ) -> tuple[Rows, Rows | None]:
         """Encoded training rows, and held-out ones if there are any."""
         features = encoder.transform(self.table, folds=folds.drawn)
-        targets = target.encode(self.labels)
+        targets = self.encoded(target)
         rows = Rows(
             features, targets, self.weights, self.training, device, folds.drawn, self.score_weights
         )

@@ -6,7 +6,7 @@ import io
 import json
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,11 +14,14 @@ import numpy as np
 import torch
 
 from nrs.datasets.large_table import Table
+from nrs.datasets.reading import Plan, decide
 from nrs.datasets.table_file_errors import missing_columns
+from nrs.tabular.encode.category import MAX_LEVELS
 from nrs.tabular.encode.columns import (
     PLURAL,
     Column,
     Kind,
+    decide_column,
     labels_as_array,
     level_text,
     missing_cells,
@@ -32,10 +35,13 @@ from nrs.tabular.rows.memory import Batches, Rows, checksum
 from nrs.tabular.rows.sample import RowSample, hashed_texts, split_places
 from nrs.tabular.rows.stream import Block, StreamedBatches, labelled_rows
 from nrs.tabular.targets import (
+    SQUARED,
     ClassTarget,
-    RegressionTarget,
+    Loss,
     Target,
     check_labelled,
+    check_offset,
+    class_target,
     weights_of_labels,
 )
 from nrs.tabular.threshold import Threshold
@@ -174,6 +180,40 @@ class StreamedRows(Rows):
         return checksum(np.frombuffer(told, dtype=np.uint8))
 
 
+def find_plans(table: Table, names: Sequence[str], kept: Collection[int]) -> dict[int, Plan]:
+    """How columns of texts are read as numbers or dates, by index, decided on all of their cells.
+
+    Those whose first rows are words are not read further; nor are those that `kept` names.
+    """
+    texts = [
+        place
+        for place, name in enumerate(names)
+        if table.kinds[name] == "category" and place not in kept
+    ]
+    if not texts:
+        return {}
+    start = next(table.chunks(columns=[names[place] for place in texts]))
+    head = read_table(start.batch)
+    possible = [
+        place for at, place in enumerate(texts) if decide_column(head.column(at), names[place]).plan
+    ]
+    counts: list[Counter[str]] = [Counter() for _ in possible]
+    for chunk in table.chunks(columns=[names[place] for place in possible]) if possible else ():
+        rows = read_table(chunk.batch)
+        for at, seen in enumerate(counts):
+            column = rows.column(at)
+            found = np.bincount(column.values + 1, minlength=len(column.levels) + 1)[1:].tolist()
+            if len(seen) < MAX_LEVELS:
+                seen.update(dict(zip(column.levels, found, strict=True)))
+    plans = {}
+    for place, seen in zip(possible, counts, strict=True):
+        rows_of = np.array([*seen.values()])
+        plan = decide([*seen], rows_of, name=names[place], typed=True).plan
+        if plan is not None:
+            plans[place] = plan
+    return plans
+
+
 class RowEncoder:
     """Raw rows in, what a step needs out: features, targets, folds, and weights if any."""
 
@@ -197,6 +237,8 @@ class RowEncoder:
         """Targets, folds, and weights if any: all but the features."""
         source = self.source
         y = self.target.encode_column(read_table(batch.select([source.target])))
+        if source.offset is not None:
+            y = self.target.with_offset(y, source.offsets_of(batch, places))
         keys = source.keys_of(batch, places)
         weights = None if self.class_weights is None else self.class_weights[y]
         if source.weight is not None:
@@ -224,11 +266,15 @@ class TableSource:
         class_weight: ClassWeights = None,
         text_features: Categorical = None,
         time: str | np.ndarray | None = None,
+        offset: str | np.ndarray | None = None,
+        *,
+        convert: bool = False,
     ) -> None:
+        self.offset = offset
         self.table, self.weight, self.groups, self.time = table, weight, groups, time
         self.class_weight = class_weight
         self.target = _target_of(table)
-        apart = [one for one in (weight, groups, time) if isinstance(one, str)]
+        apart = [one for one in (weight, groups, time, offset) if isinstance(one, str)]
         missing = [name for name in apart if name not in table.columns]
         if missing:
             raise missing_columns(table.parts[0].path, missing, table.columns)
@@ -239,12 +285,19 @@ class TableSource:
         first = read_table(table.head(1).select(self.names))
         first.declared = categorical_columns(categorical_features, first)
         texts = text_columns(text_features, first)
+        kept = first.declared | (texts or frozenset())
+        plans = find_plans(table, self.names, kept) if convert else {}
+        kinds = [
+            plans[place].kind if place in plans else table.kinds[name]
+            for place, name in enumerate(self.names)
+        ]
         self.statistics = TableStatistics(
             self.names,
             [
-                counted_kind(place, cast(Kind, table.kinds[name]), first.declared, texts)
-                for place, name in enumerate(self.names)
+                counted_kind(place, cast(Kind, kind), first.declared, texts)
+                for place, kind in enumerate(kinds)
             ],
+            plans,
         )
         self.labels = LabelStatistics(cast(Kind, table.kinds[self.target]))
         self.sample = RowSample()
@@ -266,6 +319,9 @@ class TableSource:
         class_weight: ClassWeights = None,
         text_features: Categorical = None,
         time: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        *,
+        convert: bool = False,
     ) -> TableSource:
         """Count a table by all processes present, each reading its share.
 
@@ -288,7 +344,11 @@ class TableSource:
         keys = _per_row("groups", groups, X.n_rows)
         if time is not None and not isinstance(time, str):
             time = read_times(time, X.n_rows)
-        source = cls(X, categorical_features, weight, keys, class_weight, text_features, time)
+        offsets = _per_row("offset", offset, X.n_rows)
+        source = cls(
+            X, categorical_features, weight, keys, class_weight, text_features, time, offsets,
+            convert=convert,
+        )  # fmt: skip
         group = present()
         source.survey(group.rank, group.size)
         if group.size > 1:
@@ -376,6 +436,14 @@ class TableSource:
         weights = read_table(batch.select([self.weight])).column(0, "number").values
         return _checked_weights(weights.astype(np.float64))
 
+    def offsets_of(self, batch: pyarrow.RecordBatch, places: np.ndarray) -> np.ndarray:
+        """The offset of each row of a record batch."""
+        if not isinstance(self.offset, str):
+            assert self.offset is not None
+            return self.offset[self.numbers(places)]
+        offsets = read_table(batch.select([self.offset])).column(0, "number").values
+        return check_offset(offsets.astype(np.float64))
+
     def score_weights(
         self, batch: pyarrow.RecordBatch, places: np.ndarray, weights: np.ndarray | None
     ) -> np.ndarray | None:
@@ -448,7 +516,7 @@ class TableSource:
             return encoder
         # One more pass over the table.
         read = RowEncoder(self, encoder, target, folds)
-        frequency = np.ones(target.n_outputs)
+        frequency = np.ones(target.n_targets)
         if isinstance(target, ClassTarget):
             frequency = np.array([self.labels.weights[label] for label in target.classes.tolist()])
             frequency *= 1.0 if read.class_weights is None else read.class_weights
@@ -468,7 +536,7 @@ class TableSource:
             sums.restore(torch.stack(list(parts)).sum(0).cpu().numpy())
         return encoder.with_means(sums.means())
 
-    def classification(self, threshold: Threshold = None) -> ClassTarget:
+    def classification(self, threshold: Threshold = None, loss: Loss = "log_loss") -> Target:
         """The classes that the target's column holds."""
         labels = self.labels
         if labels.counts is None or not labels.whole:
@@ -477,22 +545,37 @@ class TableSource:
                 f"a classifier needs a target of few values; {self.target!r} holds {found}. Use "
                 "NRSRegressor."
             )
-        return ClassTarget(np.array(sorted(labels.counts)), threshold)
+        classes = np.array(sorted(labels.counts))
+        weights = None if self.class_weight is None else self._weights_of(classes)
+        return class_target(classes, loss, threshold, weights)
 
-    def regression(self) -> RegressionTarget:
-        """Mean and deviation of the target's column."""
+    def _weights_of(self, classes: np.ndarray) -> np.ndarray:
+        """The weight of each class by `class_weight`, as scikit-learn understands it."""
+        assert self.labels.counts is not None
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            counts = np.array([self.labels.counts[label] for label in classes.tolist()])
+            return counts.sum() / (len(classes) * counts)
+        assert self.class_weight is not None
+        return weights_of_labels(self.class_weight, classes)
+
+    def regression(self, loss: Target = SQUARED) -> Target:
+        """The target of all rows, or what the sample says of its scale."""
         if self.labels.kind == "category":
             raise ValueError(
                 f"a regressor needs a target of numbers; {self.target!r} holds "
                 f"{PLURAL['category']}. Use NRSClassifier."
             )
-        if self.first is not None:
-            kept, places = self.kept()
-            shown = self.first & (self.weights_of(kept, places) > 0)
-            numbers = read_table(kept.select([self.target])).column(0, "number").values
-            return RegressionTarget.of(numbers[shown].astype(np.float64)).varying()
         moments: Moments = self.labels.numbers.moments
-        return RegressionTarget(moments.mean, moments.std, single=True)
+        exact = loss.of_moments(moments.mean, moments.std) if self.first is None else None
+        if exact is not None:
+            return exact
+        kept, places = self.kept()
+        shown = self.weights_of(kept, places) > 0
+        shown = shown if self.first is None else shown & self.first
+        numbers = read_table(kept.select([self.target])).column(0, "number").values
+        offset = None if self.offset is None else self.offsets_of(kept, places)[shown]
+        target = loss.learned(numbers[shown].astype(np.float64), offset)
+        return target if self.first is None else target.varying()
 
     def weighting(self, target: Target) -> tuple[np.ndarray | None, float]:
         """The weight of each class, and the factor of sample weights: their mean is one."""
@@ -502,10 +585,7 @@ class TableSource:
         assert self.labels.counts is not None
         classes = target.classes.tolist()
         counts = np.array([self.labels.counts[label] for label in classes], dtype=float)
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            weights = 1 / counts
-        else:
-            weights = weights_of_labels(self.class_weight, target.classes)
+        weights = self._weights_of(target.classes)
         own = np.array([self.labels.weights[label] for label in classes])
         return (weights * counts.sum() / (weights * own).sum()).astype(np.float32), 1.0
 
@@ -544,6 +624,8 @@ def _per_row(name: str, value: Any, n_rows: int) -> str | np.ndarray | None:
         )
     if name == "sample_weight":
         return _checked_weights(array.astype(np.float64))
+    if name == "offset":
+        return check_offset(array)
     missing = missing_cells(array)
     if missing.any():
         raise ValueError(f"groups must name a group for every row; row {missing.argmax()} has none")

@@ -1,0 +1,72 @@
+"""``nrs check``: what a user should know of a table before fitting a model to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from nrs.cli.errors import refusals
+from nrs.cli.options import (
+    AsJson,
+    Dates,
+    Decimal,
+    Drop,
+    Encoding,
+    Labelled,
+    Na,
+    Sheet,
+    Types,
+    read_types,
+)
+from nrs.cli.report import in_flags
+from nrs.cli.terminal import echo, echo_json
+
+# Arguments of the library that findings speak of, as options.
+FLAGS = {name: f"--{name}" for name in ("dates", "decimal", "drop", "task")}
+
+
+@refusals
+def check(
+    source: Labelled,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", "-t", help="Column to predict; adds checks of it."),
+    ] = None,
+    drop: Drop = None,
+    encoding: Encoding = "auto",
+    sheet: Sheet = None,
+    decimal: Decimal = "",
+    dates: Dates = "",
+    na: Na = None,
+    types: Types = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how a table is read, and what in it makes a model or its scores worse than they look.
+
+    IDs, constants, repeated rows, columns that give the target away, rare classes, mixed units.
+
+    Example: nrs check churn.csv --target churned
+    """
+    from nrs.datasets.convert import Overrides
+    from nrs.datasets.table_files import read_table_file
+    from nrs.files.check import check_labelled, check_table
+    from nrs.files.read import describe_readings, find_readings, read_labelled
+
+    overrides = Overrides(decimal, dates, tuple(na or ()), read_types(types))
+    reading: dict[str, Any] = {"encoding": encoding, "sheet": sheet, "overrides": overrides}
+    if target is None:
+        table = read_table_file(source, **reading).drop_columns(list(dict.fromkeys(drop or [])))
+        findings, readings = check_table(table), find_readings(table)
+    else:
+        labelled = read_labelled(source, target, drop=drop or [], **reading)
+        findings, readings = check_labelled(labelled), labelled.readings
+    said = describe_readings(readings)
+    if as_json:
+        found = [one.to_dict() for one in findings]
+        echo_json({"file": source, "read": said, "findings": found})
+        return
+    for line in [*said, *(one.text for one in findings)]:
+        echo(in_flags(line, FLAGS))
+    if not findings:
+        echo("nothing to object to")
