@@ -84,3 +84,14 @@ def test_unusual_rows_of_a_file_are_named_once(model, rows, tmp_path):
         with pytest.warns(ColumnWarning, match="3 in 'a'") as shown:
             assert model.predict_file(path, tmp_path / "out.csv", **options) == 60
         assert [Path(one.filename) for one in shown] == [Path(__file__)]
+
+
+def test_sets_of_classes_are_columns(rows):
+    frame, path = rows
+    classifier = NRSClassifier(**QUICK).fit(frame[["a"]], frame["a"] > 0)
+    (chunk,) = predict_chunks(classifier, path, sets=0.8, probabilities=True)
+    expected = classifier.predict_set(frame[["a"]], 0.8)
+    found = np.column_stack([chunk["in_set_False"], chunk["in_set_True"]])
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match=r"^sets needs a classifier"):
+        list(predict_chunks(NRSRegressor(**QUICK).fit(frame[["a"]], frame["a"]), path, sets=0.8))

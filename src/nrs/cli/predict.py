@@ -49,6 +49,12 @@ def predict(
             help="Add the interval that contains the number with this probability, such as 0.9."
         ),
     ] = None,
+    sets: Annotated[
+        float | None,
+        typer.Option(
+            help="Add which classes make up the set that holds the label with this probability."
+        ),
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", help="Input column to copy to the output; may be repeated."),
@@ -79,7 +85,8 @@ def predict(
         _check_csv(output, as_json)
     kind = read_kind(model)
     if kind == "table":
-        options = {"probabilities": probabilities, "interval": interval, "keep": keep or []}
+        levels = {"interval": interval, "sets": sets}
+        options = {"probabilities": probabilities, "keep": keep or [], **levels}
         _predict_table(
             model,
             source,
@@ -97,9 +104,9 @@ def predict(
             f"{model} must hold a model of kind table, {', '.join(PREDICTORS)}; its kind is "
             f"{kind!r}. See: nrs info {model}"
         )
-    if keep or interval is not None:
+    if keep or interval is not None or sets is not None:
         raise ValueError(
-            f"--keep and --interval need a model of tables; {model} is of kind {kind!r}. "
+            f"--keep, --interval and --sets need a model of tables; {model} is of kind {kind!r}. "
             "Remove them."
         )
     if output is not None:

@@ -86,6 +86,7 @@ def predict_chunks(
     *,
     probabilities: bool = False,
     interval: float | None = None,
+    sets: float | None = None,
     keep: Sequence[str] = (),
     offset: str | None = None,
     encoding: str = "auto",
@@ -95,8 +96,8 @@ def predict_chunks(
 
     The source is a path, "-" for standard input, parts, or :class:`nrs.Table`; columns unknown to
     the model are ignored. A chunk has the kept columns, then ``prediction``, then
-    ``probability_<class>``, ``quantile_<level>``, or ``low`` and ``high``; of several targets each
-    name ends in the target's, as in ``prediction_price``.
+    ``probability_<class>``, ``in_set_<class>``, ``quantile_<level>``, or ``low`` and ``high``; of
+    several targets each name ends in the target's, as in ``prediction_price``.
 
     Of a model with an offset, `offset` names the column that holds it; by default the column of the
     fit, if the model knows its name.
@@ -110,13 +111,15 @@ def predict_chunks(
         raise ValueError("probabilities needs a classifier; this model predicts numbers")
     if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("interval needs a regressor; this model predicts classes")
+    if sets is not None and not hasattr(model, "sets_around"):
+        raise ValueError("sets needs a classifier; this model predicts numbers")
     columns, watch = input_columns(model, source, encoding), Watch()
     read = columns | offset_column(model, offset)
     for chunk in stream_table_file(source, read, also=keep, encoding=encoding, sheet=sheet):
         # By position: a kept column may be one that the model reads, too.
         X = model_rows(model, chunk.select(range(len(columns))))
         added = chunk.columns[len(columns) : len(read)]
-        found = _predictions(model, X, probabilities, interval, watch, added)
+        found = _predictions(model, X, probabilities, interval, sets, watch, added)
         kept = dict(zip(keep, chunk.columns[len(read) :], strict=True))
         if both := kept.keys() & found.keys():
             raise ValueError(
@@ -200,21 +203,27 @@ def _predictions(
     X: pyarrow.Table | np.ndarray,
     probabilities: bool,
     interval: float | None,
+    sets: float | None,
     watch: Watch,
     added: Sequence[ArrayLike],
 ) -> dict[str, np.ndarray]:
     """The output columns, by name."""
     targets = TargetColumns.of_model(model)
     outputs = with_offset(model, model.outputs(X, watch=watch), added)
+    members: dict[str, np.ndarray] = {}
+    if sets is not None:
+        belongs = model.sets_around(model.target_.answer(outputs), sets)
+        names = [f"in_set_{label}" for label in model.classes_.tolist()]
+        members = dict(zip(names, belongs.T, strict=True))
     if probabilities and hasattr(model, "predict_proba"):
         chances = model.target_.answer(outputs)
         if targets is not None:
             return targets.columns({"prediction": chances > 0.5}) | targets.probabilities(chances)
         names = [f"probability_{label}" for label in model.classes_.tolist()]
         best = model.classes_[chances.argmax(1)]
-        return {"prediction": best} | dict(zip(names, chances.T, strict=True))
+        return {"prediction": best} | dict(zip(names, chances.T, strict=True)) | members
     if hasattr(model, "predict_proba"):
-        found = {"prediction": model.target_.labels(outputs)}
+        found = {"prediction": model.target_.labels(outputs)} | members
     else:
         found = {"prediction": model.target_.answer(outputs), **model.target_.more(outputs)}
     if interval is not None and hasattr(model, "interval_around"):

@@ -169,6 +169,7 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
         *,
         probabilities: bool = False,
         interval: float | None = None,
+        sets: float | None = None,
         keep: Sequence[str] = (),
         offset: str | None = None,
     ) -> int:
@@ -183,6 +184,8 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
             Also write the probability of each class.
         interval : float, optional
             Also write the interval that contains the number with this probability, such as 0.9.
+        sets : float, optional
+            Also write which classes belong to the set that holds the label with this probability.
         keep : sequence of str
             Input columns to copy to the output unchanged, such as an ID.
         offset : str, optional
@@ -198,5 +201,6 @@ class ForestEstimator(WorkerParameters, MemberEstimator):
         model = cast("TableModel", self)
         return write_predictions(
             model, source, output,
-            probabilities=probabilities, interval=interval, keep=list(keep), offset=offset,
+            probabilities=probabilities, interval=interval, sets=sets, keep=list(keep),
+            offset=offset,
         )  # fmt: skip
