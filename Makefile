@@ -6,7 +6,8 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check -q
 # The constraints pin what the tests ran with; the ranges in pyproject.toml stay wide.
 INSTALL := $(PIP) install -c constraints.txt -e
 
-.PHONY: demo test test-heavy test-gpu test-fuzz setup setup-peers lint format figures tour docs clean
+.PHONY: demo test test-heavy test-gpu test-fuzz engine engine-asan setup setup-peers lint format \
+	figures tour docs clean
 
 demo: $(VENV)/.demo
 	$(RUN)/python examples/demo.py
@@ -27,6 +28,19 @@ MINUTES ?= 1
 SEED ?= 0
 test-fuzz: setup
 	OMP_NUM_THREADS=1 $(RUN)/python -m benchmarks.fuzz --minutes $(MINUTES) --seed $(SEED)
+
+# Compile the engine again after a change of its sources.
+engine: setup
+	$(RUN)/python hatch_build.py
+
+# The engine's own tests, and steps of random shapes against torch, with a build that stops at the
+# first read or write out of bounds and at undefined behaviour.
+ASAN := build/engine-asan
+engine-asan: setup
+	$(RUN)/python hatch_build.py $(ASAN) -fsanitize=address,undefined -fno-sanitize-recover=all -g -O1
+	NRS_ENGINE_FOLDER=$(ASAN) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=many \
+	LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so.6)" \
+	$(RUN)/python -m pytest -n 0 tests/engine tests/tabular/forest/test_compiled.py
 
 setup: $(VENV)/.setup
 
@@ -60,10 +74,10 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt hatch_build.py
 	$(INSTALL) ".[demo]"
 	@touch $@
 
-$(VENV)/.setup: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.setup: $(VENV)/bin/python pyproject.toml constraints.txt hatch_build.py $(wildcard src/nrs/engine/*.h src/nrs/engine/*.cpp)
 	$(INSTALL) ".[test]"
 	@touch $@ $(VENV)/.demo

@@ -89,7 +89,7 @@ def _estimator(method: str, task: str, seed: int) -> Any:
     return changed(random_state=seed, verbose=0, n_jobs=1)
 
 
-def _data(name: str, seed: int) -> tuple[np.ndarray, ...]:
+def read(name: str, seed: int) -> tuple[np.ndarray, ...]:
     """Training and test rows; classes counted from 0."""
     from nrs.datasets import DatasetNotFoundError, load
 
@@ -121,7 +121,7 @@ def measure(cell: Cell, found: Found) -> Measured:
     """Fit a method, and measure it on the test rows."""
     name, method = cell.subject.dataset, cell.subject.method
     task = "regression" if name in REGRESSION else "classification"
-    X, y, X_test, y_test = _data(name, cell.seed)
+    X, y, X_test, y_test = read(name, cell.seed)
     model = _estimator(method, task, cell.seed)
     times: dict[str, float] = {}
     begin = time.process_time()

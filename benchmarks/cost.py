@@ -9,14 +9,17 @@ optimizer's steps are left out: they are no products.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 
+from nrs.engine import Step, Training
 from nrs.tabular.forest.network import FoldedForest, ForestNetwork
 
 
@@ -43,6 +46,7 @@ def counting() -> Iterator[Work]:
     """
     work = Work()
     train, score = ForestNetwork.members_from, FoldedForest.members
+    take, forward = Training.take, Training.forward
 
     def members_from(forest: ForestNetwork, inputs: torch.Tensor) -> torch.Tensor:
         _, subspaces, size = forest.index.shape
@@ -56,13 +60,34 @@ def counting() -> Iterator[Work]:
         work.total += forest.n_members * inputs.shape[0] * (forward + backward)
         return train(forest, inputs)
 
-    def members(folded: FoldedForest, x: torch.Tensor) -> torch.Tensor:
-        work.total += _once(folded) * x.shape[0]
-        return score(folded, x)
+    def members(
+        folded: FoldedForest, x: torch.Tensor, chosen: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        asked = folded.n_members if chosen is None else len(chosen)
+        work.total += _once(folded) * x.shape[0] * asked // folded.n_members
+        return score(folded, x, chosen)
+
+    def of_step(engine: Training, step: Step) -> None:
+        """What the compiled engine does of a batch."""
+        _, subspaces, size = engine.shape.index.shape
+        widths = (*engine.shape.widths, engine.shape.outputs)
+        after = sum(one * other for one, other in itertools.pairwise(widths))
+        work.total += engine.members * len(step.x) * (2 * subspaces * size + 3 * after)
+
+    def in_one_call(engine: Training, steps: Sequence[Step]) -> np.ndarray:
+        for step in steps:
+            of_step(engine, step)
+        return take(engine, steps)
+
+    def in_two_calls(engine: Training, step: Step) -> np.ndarray:
+        of_step(engine, step)
+        return forward(engine, step)
 
     with (
         mock.patch.object(ForestNetwork, "members_from", members_from),
         mock.patch.object(FoldedForest, "members", members),
+        mock.patch.object(Training, "take", in_one_call),
+        mock.patch.object(Training, "forward", in_two_calls),
     ):
         yield work
 

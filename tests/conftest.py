@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from nrs.engine import instructions
 from tests.forked import ForkedWorker
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,6 +21,7 @@ settings.register_profile(
     max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+settings.register_profile("many", settings.get_profile("quick"), max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
@@ -27,3 +29,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 def forked_workers(monkeypatch):
     """Fork the processes of ``n_workers``; that they can be started anew is tested without it."""
     monkeypatch.setattr("nrs.tabular.forest.workers.launch", ForkedWorker)
+
+
+@pytest.fixture
+def without_engine(monkeypatch):
+    """Let torch train and predict, as where the compiled engine was not built."""
+    monkeypatch.setenv("NRS_ENGINE", "torch")
+    instructions.cache_clear()
+    yield
+    instructions.cache_clear()

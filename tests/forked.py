@@ -28,7 +28,8 @@ class Forked:
 
     def __init__(self, script, *arguments, environment=None, parent=False):
         reading, writing = CONTEXT.Pipe(duplex=False)
-        given = (script, [str(argument) for argument in arguments], environment or {}, writing)
+        environment = _engine() | (environment or {})
+        given = (script, [str(argument) for argument in arguments], environment, writing)
         self.process = CONTEXT.Process(target=_run, args=given, daemon=not parent)
         self.process.start()
         writing.close()
@@ -87,7 +88,7 @@ class ForkedWorker:
 
     def __init__(self, code, *arguments, stderr):
         reading, self.stdin = CONTEXT.Pipe(duplex=False)
-        given = (code, [str(argument) for argument in arguments], reading, str(stderr))
+        given = (code, [str(argument) for argument in arguments], reading, str(stderr), _engine())
         self.process = CONTEXT.Process(target=_work, args=given, daemon=True)
         self.process.start()
         reading.close()
@@ -107,7 +108,13 @@ class ForkedWorker:
         self.process.kill()
 
 
-def _work(code, arguments, reading, errors):
+def _engine():
+    """The engine of this process, which may be another than when the server began."""
+    return {"NRS_ENGINE": os.environ.get("NRS_ENGINE", "")}
+
+
+def _work(code, arguments, reading, errors, environment):
+    os.environ.update(environment)
     sys.stdin = os.fdopen(reading.fileno(), closefd=False)
     sys.stderr = open(errors, "w")  # noqa: SIM115
     sys.argv = ["-c", *arguments]

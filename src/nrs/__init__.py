@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from nrs.core import NRS
     from nrs.datasets.large_table import Table
     from nrs.datasets.table_files import read_table_file as read_table
+    from nrs.engine import show_config
     from nrs.ranking import NRSRanker
     from nrs.tabular import ColumnWarning, NRSClassifier, NRSRegressor
     from nrs.tabular.targets import Huber, Tweedie
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NRS", "ColumnWarning", "Huber", "NRSClassifier", "NRSRanker", "NRSRegressor", "Table",
-    "Tweedie", "__version__", "explain", "read_table", "tune",
+    "Tweedie", "__version__", "explain", "read_table", "show_config", "tune",
 ]  # fmt: skip
 
 _HOMES = {
@@ -30,6 +31,7 @@ _HOMES = {
     "Table": "nrs.datasets.large_table",
     "Tweedie": "nrs.tabular.targets",
     "read_table": "nrs.datasets.table_files",
+    "show_config": "nrs.engine",
     "tune": "nrs.tabular.tune.search",
 }
 

@@ -16,7 +16,8 @@ def stored():
         return dict(content)
 
 
-@pytest.mark.usefixtures("forked_workers")
+# What is stored is torch's.
+@pytest.mark.usefixtures("forked_workers", "without_engine")
 @pytest.mark.parametrize("name", SHORT)
 def test_answers_are_those_stored(name, stored, tmp_path):
     found = run([name], tmp_path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -45,25 +46,55 @@ class PooledDropout(nn.Module):
         self.part = (0, 1, 1)
         self.generator: torch.Generator | None = None
         self._pools: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
+        self._bits: dict[int, np.ndarray] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0 or x.numel() == 0:
             return x
-        first, own, whole = self.part
         count = x.numel()
-        unit = count // own
-        pool = self._pool(unit * whole, x)
-        places = len(pool) - unit * whole + 1
-        place = torch.randint(places, (), generator=self.generator, device="cpu")
-        start = int(place) + unit * first
-        mask = pool[start : start + count]
+        size, start = self._place(count)
+        mask = self._pool(size, x)[start : start + count]
         if x.dim() == 2 and not x.is_contiguous() and x.t().is_contiguous():
             return x * mask.view(x.shape[1], x.shape[0]).t()
         return x * mask.view(x.shape)
 
-    def _pool(self, count: int, x: Tensor) -> Tensor:
+    def bits(self, count: int) -> tuple[np.ndarray, int]:
+        """The mask of the next `count` units in training, as compiled code reads it.
+
+        Returns
+        -------
+        bits, start : bytes whose bits are 1 for a unit that is kept, from the lowest of each byte
+            on, with a few more at their end; and the bit where the mask begins.
+
+        Examples
+        --------
+        >>> layer = PooledDropout(0.25)
+        >>> with drawing_from(layer, torch.Generator().manual_seed(0)):
+        ...     kept = layer(torch.ones(100)) > 0
+        >>> with drawing_from(layer, torch.Generator().manual_seed(0)):
+        ...     bits, start = layer.bits(100)
+        >>> mask = np.unpackbits(bits, bitorder="little")[start : start + 100]
+        >>> bool((mask == kept.numpy()).all())
+        True
+        """
+        size, start = self._place(count)
+        if size not in self._bits:
+            pool = self._pool(size, torch.empty(0, dtype=torch.float32, device="cpu"))
+            packed = np.packbits(pool.numpy() > 0, bitorder="little")
+            self._bits[size] = np.append(packed, np.zeros(8, np.uint8))
+        return self._bits[size], start
+
+    def _place(self, count: int) -> tuple[int, int]:
+        """The size of the pool for `count` units of this part, and where their mask begins."""
+        first, own, whole = self.part
+        unit = count // own
         # A power of two of at least twice the slice: the same for every run and batch size.
-        size = max(MIN_POOL, 1 << (2 * count - 1).bit_length())
+        size = max(MIN_POOL, 1 << (2 * unit * whole - 1).bit_length())
+        places = size - unit * whole + 1
+        place = torch.randint(places, (), generator=self.generator, device="cpu")
+        return size, int(place) + unit * first
+
+    def _pool(self, size: int, x: Tensor) -> Tensor:
         key = (size, x.dtype, x.device)
         if key not in self._pools:
             generator = torch.Generator().manual_seed(size)
@@ -74,7 +105,7 @@ class PooledDropout(nn.Module):
         return self._pools[key]
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_pools": {}, "generator": None}
+        return self.__dict__ | {"_pools": {}, "_bits": {}, "generator": None}
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

@@ -364,6 +364,9 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
     def _adopt(self, learned: Learned, reader: Self, rows: Rows | None = None) -> None:
         """Become the estimator that has learned this, in one step."""
         model, recipe = learned.model, learned.model.recipe
+        origin = dict(reader.__dict__["_origin"])
+        if "at" in origin:
+            origin["engine"] = model.engine
         fitted: Json = {
             "model_": model,
             "network_": model.network,
@@ -373,7 +376,9 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             "recipe_": recipe,
             "history_": learned.history,
             "_importances": learned.importances,
-            "_origin": reader.__dict__["_origin"],
+            "_origin": origin,
+            # A file of an earlier version does not say.
+            "engine_": origin.get("engine", "torch"),
             "n_features_in_": reader.n_features_in_,
             **{f"{name}_": value for name, value in vars(recipe).items()},
             **self._own_state(reader),

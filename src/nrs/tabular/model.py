@@ -17,9 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from nrs.core import fold
+from nrs.engine import instructions
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.error_scale import Errors, find_scale
 from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
+from nrs.tabular.forest.compiled import steps_for, why_not
 from nrs.tabular.forest.divide import answering, divided, division
 from nrs.tabular.forest.folds import NO_FOLDS, Folds
 from nrs.tabular.forest.grow import MAX_ROWS, blank_forest, grow_forest, widen
@@ -42,6 +44,7 @@ from nrs.tabular.run import Run
 from nrs.tabular.targets import OutOfBag, Target
 from nrs.tabular.task import Task
 from nrs.training import History, TrainSettings, load_network
+from nrs.training.loop import Steps
 from nrs.training.processes import ALONE, Processes
 
 if TYPE_CHECKING:
@@ -129,6 +132,8 @@ class SingleModel:
     pace: Pace | None = None
     # Whether `widen` lets it read more features.
     takes_levels = False
+    # What trained it: the compiled engine, or torch, and why.
+    engine = "torch"
 
     def __init__(self, network: nn.Module, target: Target, recipe: Recipe) -> None:
         self.network, self.target, self.recipe = network, target, recipe
@@ -264,10 +269,17 @@ class SingleModel:
             settings = self.settings(run.precision, stops=choose)
             reserve = self.seconds_ahead(rows)
             identity = (rows, held_out, self.recipe)
+            steps, self.engine = self.steps(network, settings, group)
             return run.train(
                 network, batches, self.loss, settings, evaluate, group, reserve, identity,
-                choose=choose,
+                choose=choose, steps=steps,
             )  # fmt: skip
+
+    def steps(
+        self, network: nn.Module, settings: TrainSettings, group: Processes
+    ) -> tuple[Steps | None, str]:
+        """What takes the steps of training, None for torch; and its name, with why."""
+        return None, "torch: the compiled engine trains forests"
 
     @contextmanager
     def shared(self, rows: Rows, run: Run) -> Iterator[tuple[nn.Module, Processes]]:
@@ -470,8 +482,22 @@ class ForestModel(SingleModel):
             return
         what = division(self.recipe, run.divide, group.size)
         group = replace(group, divided=what, own_statistics=True)
-        with divided(self.network, group) as trained:
+        lanes = why_not(self.network, self.settings(run.precision), group) is not None
+        with divided(self.network, group, keeps_lanes=lanes) as trained:
             yield trained, group
+
+    def steps(
+        self, network: nn.Module, settings: TrainSettings, group: Processes
+    ) -> tuple[Steps | None, str]:
+        name, reason = instructions()
+        if name is None and group.size == 1:
+            return None, f"torch: {reason}"
+        assert isinstance(network, ForestNetwork)
+        # The engine knows the mean of the losses of rows.
+        of_rows = type(self).loss is ForestModel.loss
+        target = self.target if of_rows else None
+        size = self.recipe.batch_size
+        return steps_for(network, settings, size, self.sees, target, group)
 
     def finish(self, task: Task) -> OutOfBag | None:
         if self.n_folds == 1:

@@ -29,6 +29,7 @@ from nrs.training import (
     TrainSettings,
     train,
 )
+from nrs.training.loop import Steps
 from nrs.training.precision import plain_modes
 from nrs.training.processes import ALONE, Processes, find_device, present
 
@@ -117,6 +118,7 @@ class Run:
         identity: tuple[Rows, Rows | None, Recipe],
         *,
         choose: bool = True,
+        steps: Steps | None = None,
     ) -> History:
         """Train a network within the time limit, with callbacks, progress and checkpoints.
 
@@ -125,6 +127,7 @@ class Run:
         reserve : seconds that an evaluation, and what follows training, will take.
         identity : training rows, held-out rows and recipe, which a checkpoint must match.
         choose : whether the network ends with the weights that `evaluate` scored best.
+        steps : what takes the steps; torch by default.
         """
         return train(
             network,
@@ -136,9 +139,10 @@ class Run:
             evaluate=evaluate,
             monitor="score" if choose else None,
             callbacks=self.callbacks_of(*reserve),
-            checkpoint=self._checkpoint(*identity, group),
+            checkpoint=self._checkpoint(*identity, group, compiled=steps is not None),
             group=group,
             global_draws=False,
+            steps=steps,
         )
 
     def callbacks_of(self, evaluation: float = 0.0, after: float = 0.0) -> list[Callback]:
@@ -151,7 +155,13 @@ class Run:
         return [*chosen, Progress(self.verbose)] if self.verbose else chosen
 
     def _checkpoint(
-        self, rows: Rows, held_out: Rows | None, recipe: Recipe, group: Processes
+        self,
+        rows: Rows,
+        held_out: Rows | None,
+        recipe: Recipe,
+        group: Processes,
+        *,
+        compiled: bool,
     ) -> Checkpoint | None:
         """The checkpoint of this fit, if one is asked for."""
         if self.checkpoint is None:
@@ -166,6 +176,9 @@ class Run:
             # The writer may know a metric that could not be sent to the others.
             "recipe": group.of_writer(recipe.to_dict()),
         }
+        if compiled:
+            # Another engine would end with other bits.
+            identity["engine"] = "compiled"
         if rows.folds is not None:
             identity["folds"] = checksum(rows.folds.numpy())
         return Checkpoint(self.checkpoint, identity)

@@ -28,6 +28,9 @@ class Callback:
     ...         state.stop = state.metrics["score"] > 0.9
     """
 
+    # Whether `on_step_end` may be called for a few steps together, after the last of them.
+    may_lag = False
+
     def on_train_begin(self, state: TrainState) -> None:
         """Before the first epoch of this process."""
 
@@ -56,6 +59,8 @@ class Progress(Callback):
     verbose : int
         0 for silence, 1 for a bar on a terminal, 2 for log lines where there is no terminal.
     """
+
+    may_lag = True
 
     def __init__(self, verbose: int = 1) -> None:
         self.verbose = verbose
@@ -156,6 +161,8 @@ class TimeLimit(Callback):
     evaluation : float
         How long an evaluation is thought to take before there has been one.
     """
+
+    may_lag = True
 
     def __init__(
         self, seconds: float, *, begun: float | None = None, evaluation: float = 0.0

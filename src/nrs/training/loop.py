@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -62,6 +63,7 @@ def train(
     group: Processes = ALONE,
     head: Collection[nn.Parameter] = (),
     global_draws: bool = True,
+    steps: Steps | None = None,
 ) -> History:
     """Train a module in place; the same generator state gives the same bits.
 
@@ -104,6 +106,8 @@ def train(
         Whether `step` or `evaluate` may draw from torch's global generators, as ``nn.Dropout``
         does. Then these are the run's own during a step, and the steps of several threads take
         turns. False if the module draws by :class:`nrs.core.dropout.PooledDropout` alone.
+    steps : Steps, optional
+        What takes the optimizer's steps: torch by default.
 
     Returns
     -------
@@ -144,10 +148,12 @@ def train(
         steps_per_epoch=steps_per_epoch,
         monitor=monitor if evaluate is not None else None,
     )
-    dtype = forward_dtype(settings.precision, device)
+    plain = settings.precision == "float32"
+    dtype = None if plain else forward_dtype(settings.precision, device)
     callbacks = callbacks if group.is_writer else ()
     loss = group.wrap(module, step) if group.size > 1 else functools.partial(step, module)
     loss_of = _drawing(state, loss, global_draws)
+    steps = TorchSteps() if steps is None else steps
     # The loop asks on every step, so it asks only those who listen.
     each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
 
@@ -174,7 +180,7 @@ def train(
 
                 with lowered_forward(module, dtype, device):
                     train_loss = _train_epoch(
-                        state, loss_of, batches, parameters, each_step, group, pace
+                        state, steps, loss_of, batches, each_step, group, pace
                     )
                 _check_weights(state, parameters)
 
@@ -254,15 +260,17 @@ class _Pace:
         # When the present cycle began.
         self.begun = 0.0
 
-    def position(self, state: TrainState, step: int, steps: int) -> float:
+    def position(self, state: TrainState, step: int, steps: int, ahead: int = 0) -> float:
         """Where in a schedule of so many steps, which may begin again, a run stands.
+
+        That is, where it will when it has taken so many steps `ahead` of the present one.
 
         A cycle that will not take all of them in time warms up by time, then follows its steps,
         and falls to the end of the schedule in the last part of its time.
         """
         now = state.time_passed
         if not self.alone:
-            now = self.known + self.per_step * (state.step - self.at)
+            now = self.known + self.per_step * (state.step + ahead - self.at)
         before = step // steps * steps
         if step == before:
             self.begun = now
@@ -282,17 +290,80 @@ class _Pace:
         self.known, self.at = now, state.step
 
 
+class Steps(Protocol):
+    """What takes the optimizer's steps of a run.
+
+    Attributes
+    ----------
+    at_once : int
+        How many batches it takes in one call, at most.
+    """
+
+    @property
+    def at_once(self) -> int: ...
+
+    def take(
+        self,
+        state: TrainState,
+        loss_of: Callable[[Any], Tensor],
+        batches: Sequence[Any],
+        rates: Sequence[float],
+    ) -> list[Tensor]:
+        """Take a step for each batch; returns the losses before it, and counts ``state.step``.
+
+        In the first call of an epoch ``state.step_in_epoch`` is 0.
+        """
+
+
+class TorchSteps:
+    """Steps by torch: gradients by autograd, then the optimizer."""
+
+    at_once = 1
+
+    def take(
+        self,
+        state: TrainState,
+        loss_of: Callable[[Any], Tensor],
+        batches: Sequence[Any],
+        rates: Sequence[float],
+    ) -> list[Tensor]:
+        """Take a step for each batch."""
+        losses = []
+        groups = state.optimizer.param_groups
+        for batch, lr in zip(batches, rates, strict=True):
+            if lr != state.lr or state.step_in_epoch == 0:
+                for parameter_group in groups:
+                    parameter_group["lr"] = lr * parameter_group.get("times", 1.0)
+            loss = loss_of(batch)
+            if loss.ndim != 0:
+                raise ValueError(
+                    f"step must return a scalar loss; its shape is {tuple(loss.shape)}. "
+                    "Return the mean over the batch."
+                )
+            state.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            if state.settings.clip_norm is not None:
+                parameters = [parameter for group in groups for parameter in group["params"]]
+                nn.utils.clip_grad_norm_(parameters, state.settings.clip_norm)
+            state.optimizer.step()
+            state.step += 1
+            if state.average is not None:
+                state.average.update(state.step)
+            losses.append(loss.detach())
+        return losses
+
+
 def _train_epoch(
     state: TrainState,
+    steps: Steps,
     loss_of: Callable[[Any], Tensor],
     batches: Callable[[int, torch.Generator], Iterable[Any]],
-    parameters: list[nn.Parameter],
     each_step: list[Callback],
     group: Processes,
     pace: _Pace,
 ) -> float:
     """All steps of an epoch; returns the mean of their losses."""
-    settings, optimizer = state.settings, state.optimizer
+    settings = state.settings
     source = batches(state.epoch, state.generator)
     if state.steps_per_epoch is None and isinstance(source, Sized):
         state.steps_per_epoch = len(source)
@@ -302,41 +373,27 @@ def _train_epoch(
             f"schedule={settings.schedule!r} with warmup={settings.warmup} needs the number of "
             "batches per epoch, and the batches have no length. Pass steps_per_epoch."
         )
+    at_once = steps.at_once if all(callback.may_lag for callback in each_step) else 1
     unread: list[Tensor] = []
     total = 0.0
-    for index, batch in enumerate(source):
-        # Without a known number of steps the schedule changes with epochs only.
-        position = state.epoch * known + min(index, known - 1) if known else state.epoch
-        hurried = pace.position(state, position, settings.epochs * (known or 1))
-        lr = learning_rate(settings, hurried, known or 1)
-        if lr != state.lr or index == 0:
-            state.lr = lr
-            for parameter_group in optimizer.param_groups:
-                parameter_group["lr"] = lr * parameter_group.get("times", 1.0)
-
-        loss = loss_of(batch)
-        if loss.ndim != 0:
-            raise ValueError(
-                f"step must return a scalar loss; its shape is {tuple(loss.shape)}. "
-                "Return the mean over the batch."
-            )
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        if settings.clip_norm is not None:
-            nn.utils.clip_grad_norm_(parameters, settings.clip_norm)
-        optimizer.step()
-
-        state.loss = loss.detach()
-        state.step += 1
-        state.step_in_epoch = index + 1
-        if state.average is not None:
-            state.average.update(state.step)
-        unread.append(state.loss)
-        if len(unread) == _CHECK_EVERY:
-            total += _read_losses(unread, state)
-            unread = []
-        for callback in each_step:
-            callback.on_step_end(state)
+    for taken in _several(source, at_once):
+        rates = []
+        for ahead in range(len(taken)):
+            index = state.step_in_epoch + ahead
+            # Without a known number of steps the schedule changes with epochs only.
+            position = state.epoch * known + min(index, known - 1) if known else state.epoch
+            hurried = pace.position(state, position, settings.epochs * (known or 1), ahead)
+            rates.append(learning_rate(settings, hurried, known or 1))
+        losses = steps.take(state, loss_of, taken, rates)
+        for lr, loss in zip(rates, losses, strict=True):
+            state.lr, state.loss = lr, loss
+            state.step_in_epoch += 1
+            unread.append(loss)
+            if len(unread) == _CHECK_EVERY:
+                total += _read_losses(unread, state)
+                unread = []
+            for callback in each_step:
+                callback.on_step_end(state)
         if group.size > 1:
             # Processes that share rows leave an epoch together, those with parts of their own
             # after it: either way none waits for another that has gone.
@@ -351,6 +408,13 @@ def _train_epoch(
             "Use a smaller batch size or more data."
         )
     return (total + _read_losses(unread, state)) / state.step_in_epoch
+
+
+def _several(source: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Lists of so many items each, the last of what is left."""
+    items = iter(source)
+    while taken := list(itertools.islice(items, most)):
+        yield taken
 
 
 def _evaluate(

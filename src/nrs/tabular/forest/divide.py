@@ -50,10 +50,13 @@ def division(recipe: Recipe, divide: str, size: int) -> str:
 
 
 @contextlib.contextmanager
-def divided(network: ForestNetwork, group: Processes) -> Iterator[ForestNetwork]:
+def divided(
+    network: ForestNetwork, group: Processes, *, keeps_lanes: bool = True
+) -> Iterator[ForestNetwork]:
     """Give what this process trains within the block; afterwards `network` is whole again.
 
-    With ``group.divided="rows"`` that is all of it, with ``"parts"`` some of its members.
+    With ``group.divided="rows"`` that is all of it, with ``"parts"`` some of its members;
+    `keeps_lanes` as of :func:`take_members`.
     """
     if group.divides_rows:
         network.group = group
@@ -67,7 +70,7 @@ def divided(network: ForestNetwork, group: Processes) -> Iterator[ForestNetwork]
             f"divide='members' needs a member for every process; got {network.n_members} members "
             f"for {group.size} processes. Use fewer processes, or divide='rows'."
         )
-    part = take_members(network, *bounds(network.n_members, group))
+    part = take_members(network, *bounds(network.n_members, group), keeps_lanes=keeps_lanes)
     yield part
     _put_together(network, part, group)
 
@@ -81,8 +84,12 @@ def bounds(n_members: int, group: Processes) -> tuple[int, int]:
     return n_members * group.rank // group.size, n_members * (group.rank + 1) // group.size
 
 
-def take_members(network: ForestNetwork, first: int, stop: int) -> ForestNetwork:
+def take_members(
+    network: ForestNetwork, first: int, stop: int, *, keeps_lanes: bool = True
+) -> ForestNetwork:
     """The members from `first` to before `stop` as a forest that trains as the whole would.
+
+    `keeps_lanes` is for torch's optimizers, whose numbers depend on those next to them.
 
     Examples
     --------
@@ -97,7 +104,7 @@ def take_members(network: ForestNetwork, first: int, stop: int) -> ForestNetwork
     share = (first, stop - first, network.n_members)
     part.first_member, part.all_members = first, network.n_members
     part.drop.part = share
-    for name, parameter in list(part.named_parameters()):
+    for name, parameter in list(part.named_parameters()) if keeps_lanes else ():
         _keep_lanes(part, name, parameter, share)
     part.train(network.training)
     return part
@@ -193,10 +200,22 @@ class Gathered(nn.Module):
         super().__init__()
         self.part, self.together = part, group
         self.combine, self.n_members = part.combine, part.all_members
+        # The engine answers in all processes or in none: each asks the others as often.
+        self.folded = None if part.training else part.fold()
+        here = None if self.folded is None else self.folded.engine
+        self.engine = None if group.any(here is None) else here
+        self.out_bias = part.out_bias
 
-    def members(self, x: Tensor) -> Tensor:
-        """Outputs of every member of the whole: (K, out_features, B)."""
-        return torch.cat(self.together.gather(self.part.members(x)))
+    def fold(self) -> Gathered:
+        """Itself."""
+        return self
+
+    def members(self, x: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Outputs of every member of the whole, or of those chosen: (K, out_features, B)."""
+        of_part = self.part if self.engine is None else self.folded
+        assert of_part is not None
+        outputs = torch.cat(self.together.gather(of_part.members(x)))
+        return outputs if chosen is None else outputs[chosen]
 
     def forward(self, x: Tensor) -> Tensor:
         shares = torch.cat(self.together.gather(self.part.shares)).unsqueeze(1)

@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
 from nrs.core.subspace_map import DENSE_RATIO_FOREST, dense_weight, subspace_map
+from nrs.engine import Predictor, instructions
 from nrs.tabular.forest.bins import PiecewiseLinear
+from nrs.tabular.forest.compiled import folded_for
 from nrs.tabular.forest.monotone import Directions
 from nrs.tabular.network import MIN_WIDTH
 from nrs.tabular.rows.memory import Rows
@@ -180,6 +182,10 @@ class ForestNetwork(nn.Module):
             h = torch.bmm(weight, self._by_member(h))[..., :batch]
             h = self._activate(h.flatten(0, 1).contiguous(), norm)  # type: ignore[arg-type]
         outputs = torch.baddbmm(self.out_bias, last, self._by_member(h))[..., :batch]
+        return self.in_units(outputs)
+
+    def in_units(self, outputs: Tensor) -> Tensor:
+        """Outputs at the scale and level of each member."""
         if self.units is None:
             return outputs
         scale, level = self.units
@@ -198,7 +204,7 @@ class ForestNetwork(nn.Module):
     def forward_from(self, inputs: Tensor) -> Tensor:
         """The members taken together, from what :meth:`inputs` made of a row."""
         outputs = self.members_from(inputs)
-        return self.combine(outputs, self.shares.unsqueeze(1)) / self.temperature
+        return _together(self, outputs, self.shares.unsqueeze(1)) / self.temperature
 
     def _by_member(self, h: Tensor) -> Tensor:
         """(K·C, B) activations as (K, C, B), B filled up with zeros to a multiple of 16.
@@ -283,6 +289,8 @@ class FoldedForest(nn.Module):
     shares: Tensor
     temperature: Tensor
     first_member = 0
+    # Its copy in the compiled engine, if there is one.
+    engine: Predictor | None
 
     def __init__(self, forest: ForestNetwork) -> None:
         super().__init__()
@@ -296,9 +304,11 @@ class FoldedForest(nn.Module):
             index = forest.index
             self.wide = n_inputs > DENSE_RATIO_FOREST * index.shape[2]
             self.register_buffer("shift", shift)
+            members, subspaces, _, _ = forest.weight.shape
+            mapped = forest.scaled_weight() * scale.view(members, subspaces, 1, 1)
+            hidden, shifts = [], [shift]
             if self.wide:
-                members, subspaces, _, _ = forest.weight.shape
-                weight = forest.scaled_weight() * scale.view(members, subspaces, 1, 1)
+                weight = mapped
                 self.register_buffer("index", index.clone())
                 self.register_buffer("weight", weight)
             else:
@@ -313,6 +323,8 @@ class FoldedForest(nn.Module):
                 scale, shift = affine(norm)  # type: ignore[arg-type]
                 members, units, _ = weight.shape
                 scaled, missing = weight * scale.view(members, units, 1), max(0, MIN_WIDTH - units)
+                hidden.append(scaled)
+                shifts.append(shift)
                 self.register_buffer(f"weight{number}", F.pad(scaled, (0, spare, 0, missing)))
                 shift = F.pad(shift.view(members, units, 1), (0, 0, 0, missing))
                 self.register_buffer(f"shift{number}", shift)
@@ -320,9 +332,25 @@ class FoldedForest(nn.Module):
             out_weight, out_bias = forest.out_layer()
             self.register_buffer("out_weight", F.pad(out_weight, (0, spare)).clone())
             self.register_buffer("out_bias", out_bias.clone())
+            self.engine = None
+            if instructions()[0] is not None:
+                self.engine = folded_for(forest, mapped, hidden, shifts, out_weight, out_bias)
+        self.eval()
 
-    def members(self, x: Tensor) -> Tensor:
-        """Outputs of every member: (K, out_features, B)."""
+    def members(self, x: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Outputs of every member, or of those of these numbers: (K, out_features, B)."""
+        if self.engine is not None and _is_plain(x):
+            numbers = None if chosen is None else chosen.numpy()
+            rows = x.contiguous().numpy()
+            return torch.from_numpy(self.engine.outputs(rows, numbers, torch.get_num_threads()))
+        outputs = self._members(x)
+        return outputs if chosen is None else outputs[chosen]
+
+    def fold(self) -> FoldedForest:
+        """Itself."""
+        return self
+
+    def _members(self, x: Tensor) -> Tensor:
         batch = x.shape[0]
         inputs = ForestNetwork.inputs(self, x)  # type: ignore[arg-type]
         if self.wide:
@@ -344,6 +372,27 @@ class FoldedForest(nn.Module):
         """What every member would answer alone: (K, B, out_features)."""
         alone = [self.combine(member[None], None) for member in self.members(x)]
         return torch.stack(alone) / self.temperature
+
+
+def _together(
+    forest: ForestNetwork | FoldedForest, outputs: Tensor, weights: Tensor | None
+) -> Tensor:
+    """Joint (B, C) outputs of members."""
+    joint: Tensor = forest.combine(outputs, weights)
+    return joint
+
+
+def _is_plain(x: Tensor) -> bool:
+    """Whether a tensor is numbers on the CPU, of which nobody asks for gradients or a graph."""
+    return (
+        type(x) is Tensor
+        and x.dtype is torch.float32
+        and x.device.type == "cpu"
+        and not (torch.is_grad_enabled() and x.requires_grad)
+        and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()
+        and not torch._C._are_functorch_transforms_active()
+    )
 
 
 def affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
@@ -526,7 +575,11 @@ def out_of_bag(
     scores, shared = scores.to(rows.device), group.divides_rows
     found = []
     with torch.no_grad():
+        folded = None if network.training else network.fold()
         for x, folds in rows.scored(group.rank if shared else 0, group.size if shared else 1):
+            if folded is not None and folded.engine is not None and _is_plain(x):
+                found += _of_scorers(folded, x, folds, scores, n_views)
+                continue
             scoring = scores[:, folds].to(x.dtype)
             views = zip(network.members(x).chunk(n_views), scoring.chunk(n_views), strict=True)
             for outputs, weights in views:
@@ -536,6 +589,21 @@ def out_of_bag(
         return torch.cat(joint, 2)
     none = network.out_bias.new_empty(n_views, network.out_bias.shape[1], 0)
     return _gathered([none, *joint], [len(part) for part in rows.parts()], group)
+
+
+def _of_scorers(
+    network: FoldedForest, x: Tensor, folds: Tensor, scores: Tensor, n_views: int
+) -> list[Tensor]:
+    """Joint outputs within each view, asking only the members that score a row: (C, B) each."""
+    of_view = len(scores) // n_views
+    joint = x.new_full((n_views, network.out_bias.shape[1], len(x)), torch.nan)
+    for fold in folds.unique():
+        rows, scorers = (folds == fold).nonzero()[:, 0], scores[:, fold].nonzero()[:, 0]
+        outputs = network.members(x[rows], scorers)
+        for view in (scorers // of_view).unique():
+            answer = _together(network, outputs[scorers // of_view == view], None)
+            joint[view][:, rows] = answer.t()
+    return list(joint)
 
 
 def _gathered(found: list[Tensor], sizes: list[int], group: Processes) -> Tensor:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from nrs.tabular.forest.compiled import steps_for
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.grow import LEVELS, MAX_ROWS, READINGS, grow_forest
 from nrs.tabular.forest.network import forest_loss, out_of_bag
@@ -85,10 +86,11 @@ def levels_are_better(task: Task) -> bool:
         return forest_loss(network, batch, target, sees)
 
     generator = torch.Generator().manual_seed(seed)
+    steps, _ = steps_for(network, settings, batches.batch_size, sees, target)
     try:
         train(
             network, batches, step, settings,
-            generator=generator, steps_per_epoch=len(batches), global_draws=False,
+            generator=generator, steps_per_epoch=len(batches), global_draws=False, steps=steps,
         )  # fmt: skip
     except DivergenceError:
         # The forest itself learns more carefully, and says what is wrong if it cannot.

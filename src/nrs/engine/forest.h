@@ -1,0 +1,151 @@
+// A member in training: forward, loss, backward and update, with its weights and activations in
+// cache from one step to the next.
+#ifndef NRS_FOREST_H
+#define NRS_FOREST_H
+#include "layer.h"
+#include "loss.h"
+#include "product.h"
+
+namespace {
+
+constexpr int64_t MAX_LAYERS = 16;
+
+// Where a member keeps what it computes. Layers are (width, rows); widths are filled up to 16.
+struct Memory {
+  float *h[MAX_LAYERS], *active[MAX_LAYERS];
+  Statistics statistics[MAX_LAYERS];
+  float *outputs, *weights, *transposed, *gradient, *d[2], *of_scale, *of_shift;
+  int64_t size;
+
+  Memory(const nrs_forest &f, int64_t rows, float *start) {
+    int64_t ld = stride(rows), widest = padded(f.outputs), largest = f.widths[0] * f.size;
+    size = 0;
+    // Without memory only the size is asked for.
+    auto take = [&](int64_t n) {
+      float *own = start ? start + size : nullptr;
+      size += padded(n);
+      return own;
+    };
+    for (int64_t l = 0; l < f.layers; l++) {
+      int64_t width = padded(f.widths[l]), after = l + 1 < f.layers ? f.widths[l + 1] : f.outputs;
+      h[l] = take(width * ld);
+      active[l] = take(width * ld);
+      statistics[l] = {take(width), take(width)};
+      widest = width > widest ? width : widest;
+      largest = width * after > largest ? width * after : largest;
+    }
+    outputs = take(padded(f.outputs) * ld);
+    weights = take(ld);
+    transposed = take(padded(rows) * stride(widest));
+    gradient = take(largest);
+    for (float *&one : d) one = take(widest * ld);
+    of_scale = take(widest);
+    of_shift = take(widest);
+  }
+};
+
+struct Member {
+  const nrs_forest &f;
+  const nrs_settings &s;
+  int64_t k;
+  Memory m;
+
+  Dropout dropout(const nrs_step &t, int64_t l) const {
+    int64_t before = t.places ? t.places[l] + k * f.widths[l] * t.rows : 0;
+    return {t.pools ? t.pools[l] : nullptr, before, (float)(1 / (1 - s.drop))};
+  }
+
+  void forward(const nrs_step &t, int64_t ld) {
+    int64_t wide = padded(t.rows), width = f.widths[0];
+    int64_t at = k * width * f.size;
+    map_forward(width, f.size, f.inputs, f.index + at, f.weight.value + at, f.gain + at, t.inputs,
+                ld, wide, Store{m.h[0], ld});
+    for (int64_t l = 0;; l++) {
+      normalise(f.norms[l], k * width, width, t.rows, ld, (float)s.epsilon, (float)s.momentum,
+                dropout(t, l), m.h[l], m.active[l], m.statistics[l]);
+      bool last = l + 1 == f.layers;
+      int64_t after = last ? f.outputs : f.widths[l + 1];
+      if (last) {
+        product(after, wide, width, f.out_weight.value + k * after * width, width, 1, m.active[l],
+                ld, Shifted{m.outputs, ld, f.out_bias.value + k * after, false});
+        return;
+      }
+      product(after, wide, width, f.hidden[l].value + k * after * width, width, 1, m.active[l], ld,
+              Store{m.h[l + 1], ld});
+      width = after;
+    }
+  }
+
+  // Leaves the gradient in the place of the outputs.
+  void loss(const nrs_step &t, int64_t ld) {
+    float total = row_weights(s.sees + k * s.folds, t.fold, t.weights, t.rows, m.weights);
+    if (total < 1.1754944e-38f) total = 1.1754944e-38f;
+    float share = (float)s.share / total;
+    float found = s.loss == 0 ? softmax(f.outputs, t.rows, ld, t.classes, m.weights, share, m.outputs)
+                  : s.loss == 1
+                      ? logistic(f.outputs, t.rows, ld, t.targets, m.weights, share, m.outputs)
+                      : squared(f.outputs, t.rows, ld, t.targets, m.weights, share, m.outputs);
+    t.losses[k] = (double)found / (double)total * s.share;
+  }
+
+  void backward(const nrs_step &t, int64_t ld) {
+    int64_t wide = padded(t.rows), after = f.outputs;
+    Rates rates(s, t);
+    const float *d = m.outputs;
+    for (int64_t l = f.layers - 1; l >= 0; l--) {
+      int64_t width = f.widths[l], at = k * after * width, lt = stride(width);
+      bool last = l + 1 == f.layers;
+      const nrs_parameter &weight = last ? f.out_weight : f.hidden[l];
+      float *before = m.d[l % 2];
+      product(width, wide, after, weight.value + at, 1, width, d, ld, Store{before, ld});
+      transpose(m.active[l], ld, width, t.rows, m.transposed, lt);
+      product(after, padded(width), t.rows, d, ld, 1, m.transposed, lt,
+              Store{m.gradient, padded(width)});
+      update(rates, weight, at, m.gradient, after, width, padded(width));
+      if (last) {
+        for (int64_t o = 0; o < after; o++) {
+          Vec total = zero();
+          for (int64_t b = 0; b < wide; b += LANES) total = total + load(d + o * ld + b);
+          m.of_shift[o] = sum(total);
+        }
+        update(rates, f.out_bias, k * after, m.of_shift, 1, after, after);
+      }
+      normalise_backward(f.norms[l], k * width, width, t.rows, ld, dropout(t, l), rates, m.h[l],
+                         m.active[l], m.statistics[l], before, m.of_scale, m.of_shift);
+      d = before;
+      after = width;
+    }
+    int64_t at = k * after * f.size;
+    map_backward(after, f.size, f.inputs, f.index + at, f.gain + at, t.inputs, ld, wide, d,
+                 m.gradient);
+    update(rates, f.weight, at, m.gradient, 1, after * f.size, after * f.size);
+  }
+
+  // Rows side by side, as the caller has them, to and from the padded ones.
+  void give_outputs(const nrs_step &t, int64_t ld) {
+    for (int64_t o = 0; o < f.outputs; o++)
+      memcpy(t.outputs + (k * f.outputs + o) * t.rows, m.outputs + o * ld, t.rows * sizeof(float));
+  }
+  void take_gradients(const nrs_step &t, int64_t ld) {
+    for (int64_t o = 0; o < f.outputs; o++) {
+      float *own = m.outputs + o * ld;
+      memset(own, 0, padded(t.rows) * sizeof(float));
+      memcpy(own, t.gradients + (k * f.outputs + o) * t.rows, t.rows * sizeof(float));
+    }
+  }
+
+  void take_step(const nrs_step &t, int phases) {
+    int64_t ld = stride(t.rows);
+    if (phases & NRS_FORWARD) {
+      forward(t, ld);
+      if (t.outputs) give_outputs(t, ld);
+    }
+    if (phases & NRS_LOSS) loss(t, ld);
+    if (!(phases & NRS_BACKWARD)) return;
+    if (t.gradients) take_gradients(t, ld);
+    backward(t, ld);
+  }
+};
+
+}  // namespace
+#endif

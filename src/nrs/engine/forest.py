@@ -1,0 +1,619 @@
+"""Loads the compiled engine and gives it arrays that it has checked.
+
+The library reads and writes where it is told to. So everything about sizes, types and numbers of
+rows, inputs and classes is checked here, at its border, and nowhere behind it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import queue
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# In the order of the numbers that the library knows them by.
+LOSSES = ("softmax", "logistic", "squared")
+# Layers of a member that have a normalisation.
+MAX_LAYERS = 16
+_VERSION = 1
+_FORWARD, _LOSS, _BACKWARD = 1, 2, 4
+# Rows that a thread predicts at least; a multiple of those that the library takes at once.
+_THREAD_ROWS = 512
+_SUFFIXES = {"win32": ".dll", "darwin": ".dylib"}
+# The best first.
+_LEVELS = ("avx512", "avx2")
+
+
+@functools.cache
+def _load() -> tuple[ctypes.CDLL | None, str]:
+    """The library, and which instructions it uses; or None, and why there is none."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return None, f"it is written for x86-64; this is {platform.machine()}"
+    found = False
+    for level in _LEVELS:
+        path = _path(level)
+        if not path.exists():
+            continue
+        found = True
+        try:
+            library = _declared(ctypes.CDLL(str(path)))
+        except (OSError, AttributeError) as error:
+            return None, f"it cannot be loaded: {error}"
+        if library.nrs_version() != _VERSION:
+            return None, "it was built for another version of nrs. Install nrs again."
+        if library.nrs_runs_here():
+            return library, level
+    if found:
+        return None, "this processor has no AVX2"
+    return None, "it was not built: there was no compiler when nrs was installed"
+
+
+def _path(level: str) -> Path:
+    # Another build of the same sources, such as one with sanitizers.
+    folder = os.environ.get("NRS_ENGINE_FOLDER") or Path(__file__).parent
+    return Path(folder, f"engine-{level}{_SUFFIXES.get(sys.platform, '.so')}")
+
+
+def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    """The library with the types of its functions."""
+    count, address = ctypes.c_int64, ctypes.c_void_p
+    library.nrs_version.restype = count
+    library.nrs_runs_here.restype = ctypes.c_int
+    for name, result, arguments in (
+        ("inputs_size", count, [count, count]),
+        ("training_size", count, [address, count]),
+        ("prediction_size", count, [address]),
+        ("inputs", None, [address, address, count, address]),
+        ("train", None, [address, address, address, *[count] * 3, ctypes.c_int, address, count]),
+        ("predict", None, [address, address, *[count] * 3, address, count, address, address]),
+    ):
+        function = getattr(library, f"nrs_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+@functools.cache
+def instructions() -> tuple[str | None, str]:
+    """The instruction set of the engine that trains and predicts here; or None, and why.
+
+    The environment variable ``NRS_ENGINE=torch`` switches it off; it is read once.
+
+    Examples
+    --------
+    >>> name, reason = instructions()
+    >>> name in (None, "avx2", "avx512")
+    True
+    """
+    if os.environ.get("NRS_ENGINE", "") == "torch":
+        return None, "NRS_ENGINE=torch is set"
+    library, said = _load()
+    return (None, said) if library is None else (said, "")
+
+
+def show_config() -> dict[str, str]:
+    """Say which engine trains and predicts tables on the CPU, with which instructions, and why.
+
+    Examples
+    --------
+    >>> sorted(show_config())
+    ['engine', 'instructions', 'reason']
+    """
+    name, reason = instructions()
+    if name is None:
+        return {"engine": "torch", "instructions": "torch's own", "reason": reason}
+    return {"engine": "compiled", "instructions": name, "reason": f"this processor has {name}"}
+
+
+class _Parameter(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("value", "moment", "square", "average")]
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = [
+        ("scale", _Parameter), ("shift", _Parameter),
+        *[(name, ctypes.c_void_p) for name in
+          ("mean", "variance", "average_mean", "average_variance")],
+    ]  # fmt: skip
+
+
+_COUNTS = ("members", "size", "features", "bins", "levels", "outputs", "layers", "inputs")
+
+
+class _Forest(ctypes.Structure):
+    _fields_ = [
+        *[(name, ctypes.c_int64) for name in _COUNTS],
+        *[(name, ctypes.c_void_p) for name in
+          ("widths", "index", "gain", "source", "low", "rate")],
+        ("weight", _Parameter), ("norms", ctypes.c_void_p), ("hidden", ctypes.c_void_p),
+        ("out_weight", _Parameter), ("out_bias", _Parameter),
+    ]  # fmt: skip
+
+
+class _Folded(ctypes.Structure):
+    _fields_ = [
+        *[(name, ctypes.c_int64) for name in _COUNTS],
+        *[(name, ctypes.c_void_p) for name in
+          ("widths", "index", "source", "low", "rate", "weight", "shifts", "hidden", "out_weight",
+           "out_bias")],
+    ]  # fmt: skip
+
+
+class _Settings(ctypes.Structure):
+    _fields_ = [
+        ("loss", ctypes.c_int64), ("capacity", ctypes.c_int64),
+        *[(name, ctypes.c_double) for name in
+          ("epsilon", "momentum", "beta1", "beta2", "tiny", "decay", "drop")],
+        ("folds", ctypes.c_int64), ("sees", ctypes.c_void_p), ("share", ctypes.c_double),
+    ]  # fmt: skip
+
+
+class _Step(ctypes.Structure):
+    _fields_ = [
+        ("rows", ctypes.c_int64),
+        *[(name, ctypes.c_void_p) for name in
+          ("inputs", "classes", "targets", "weights", "fold", "pools", "places")],
+        *[(name, ctypes.c_double) for name in ("rate", "correction1", "correction2", "averaging")],
+        *[(name, ctypes.c_void_p) for name in ("outputs", "gradients", "losses")],
+    ]  # fmt: skip
+
+
+class _Addresses:
+    """Checks arrays, keeps them alive and says where they are."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def __call__(
+        self, array: np.ndarray | None, shape: tuple[int, ...], dtype: Any = np.float32
+    ) -> int | None:
+        if array is None:
+            return None
+        if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+            raise ValueError(
+                f"the engine expects a contiguous array {shape} of {np.dtype(dtype)}; got "
+                f"{array.shape} of {array.dtype}"
+            )
+        self.kept.append(array)
+        return array.ctypes.data
+
+    def of(self, structures: Any) -> int:
+        """Where an array of structures or addresses is."""
+        self.kept.append(structures)
+        return ctypes.addressof(structures)
+
+
+def _below(numbers: np.ndarray | None, end: int, what: str) -> None:
+    """Refuse numbers of something outside 0 to before `end`."""
+    if numbers is not None and numbers.size and (numbers.min() < 0 or numbers.max() >= end):
+        raise ValueError(
+            f"{what} must be from 0 to {end - 1}; got {numbers.min()} to {numbers.max()}"
+        )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the members of a forest read, and how wide their layers are.
+
+    Parameters
+    ----------
+    index : (K, G, F) int64, the inputs of each member's subspaces: features, bins, a zero.
+    features : number of features.
+    source, low, rate : (bins,) of the piecewise-linear encoding.
+    levels : how many bins, the last ones, are levels.
+    hidden : widths of the fully connected layers.
+    outputs : of each member.
+    """
+
+    index: np.ndarray
+    features: int
+    source: np.ndarray
+    low: np.ndarray
+    rate: np.ndarray
+    levels: int
+    hidden: tuple[int, ...]
+    outputs: int
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of all layers with a normalisation, the subspaces first."""
+        return (self.index.shape[1], *self.hidden)
+
+    @property
+    def inputs(self) -> int:
+        return self.features + len(self.source) + 1
+
+    def fill(self, structure: Any, address: _Addresses) -> None:
+        """Write what the library must know of it."""
+        bins, counts = (len(self.source),), (self.features, self.levels, self.outputs, *self.hidden)
+        if self.index.ndim != 3 or 0 in self.index.shape or min(counts, default=0) < 0:
+            raise ValueError(f"a forest of index {self.index.shape} and widths {counts} is none")
+        if self.levels > bins[0] or not 0 < len(self.widths) <= MAX_LAYERS or 0 in self.hidden:
+            raise ValueError(f"the engine has at most {MAX_LAYERS} layers; got {self.widths}")
+        if self.outputs < 1:
+            raise ValueError("a forest must have an output")
+        _below(self.index, self.inputs, "inputs of subspaces")
+        _below(self.source, self.features, "features of bins")
+        widths = np.array(self.widths, dtype=np.int64)
+        structure.members, _, structure.size = self.index.shape
+        structure.features, structure.bins, structure.levels = self.features, bins[0], self.levels
+        structure.outputs, structure.layers = self.outputs, len(widths)
+        structure.inputs = self.inputs
+        structure.widths = address(widths, widths.shape, np.int64)
+        structure.index = address(self.index, self.index.shape, np.int64)
+        structure.source = address(self.source, bins, np.int64)
+        structure.low, structure.rate = address(self.low, bins), address(self.rate, bins)
+
+
+class Parameter(NamedTuple):
+    """A parameter of all members and what AdamW and averaging keep of it, updated in place."""
+
+    value: np.ndarray
+    moment: np.ndarray
+    square: np.ndarray
+    average: np.ndarray | None = None
+
+    def structure(self, shape: tuple[int, ...], address: _Addresses) -> _Parameter:
+        for array in self:
+            if array is not None and not array.flags.writeable:
+                raise ValueError("the engine updates parameters in place; got a read-only array")
+        return _Parameter(*[address(array, shape) for array in self])
+
+
+class Norm(NamedTuple):
+    """A batch normalisation of all members."""
+
+    scale: Parameter
+    shift: Parameter
+    mean: np.ndarray
+    variance: np.ndarray
+    average_mean: np.ndarray | None = None
+    average_variance: np.ndarray | None = None
+
+    def structure(self, units: int, address: _Addresses) -> _Norm:
+        shape = (units,)
+        pair = (self.scale.structure(shape, address), self.shift.structure(shape, address))
+        return _Norm(*pair, *[address(array, shape) for array in self[2:]])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What does not change from step to step.
+
+    Parameters
+    ----------
+    loss : one of `LOSSES`; None where the caller computes it.
+    sees : (K, folds) bool, the folds each member may see.
+    share : of a member's loss in that of the forest.
+    decay, drop : weight decay of AdamW, and the share of units that are dropped.
+    """
+
+    loss: str | None
+    sees: np.ndarray
+    share: float
+    decay: float = 0.0
+    drop: float = 0.0
+    epsilon: float = 1e-5
+    momentum: float = 0.1
+    beta1: float = 0.9
+    beta2: float = 0.999
+    tiny: float = 1e-8
+
+
+@dataclass(frozen=True)
+class Step:
+    """A batch and the rates of its step.
+
+    Parameters
+    ----------
+    x : (rows, features) float32.
+    y : (rows,) int64 classes of a softmax, else (rows, outputs) float32; None without a loss.
+    weights, fold : (rows,) float32 and int64, or None.
+    masks : for each layer with a normalisation the bits of a pool, 1 for a unit that is kept, and
+        the place of the first; none without dropout.
+    rate, count : learning rate, and the number of the step from 1 on.
+    averaging : how far the moving average follows.
+    """
+
+    x: np.ndarray
+    y: np.ndarray | None
+    weights: np.ndarray | None
+    fold: np.ndarray | None
+    masks: Sequence[tuple[np.ndarray, int]]
+    rate: float
+    count: int
+    averaging: float = 0.0
+
+
+@dataclass(eq=False, repr=False)
+class Training:
+    """A forest that the engine trains: it updates the arrays of the parameters in place.
+
+    A member goes through all steps of a call before the next one; each has numbers that depend on
+    no other, and so neither on how many threads there are.
+
+    Parameters
+    ----------
+    shape, settings : Shape, Settings
+    gain, weight : (K, G, F)
+    norms : of the subspaces and each hidden layer
+    hidden : (K, width, width before) each
+    out_weight, out_bias : (K, outputs, width), (K, outputs)
+    threads : at most so many at once.
+    """
+
+    shape: Shape
+    settings: Settings
+    gain: np.ndarray
+    weight: Parameter
+    norms: Sequence[Norm]
+    hidden: Sequence[Parameter]
+    out_weight: Parameter
+    out_bias: Parameter
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        self._library = _loaded()
+        shape, widths = self.shape, self.shape.widths
+        self.members = len(shape.index)
+        self._address = address = _Addresses()
+        self._forest = forest = _Forest()
+        shape.fill(forest, address)
+        if len(self.norms) != len(widths) or len(self.hidden) != len(widths) - 1:
+            raise ValueError(f"{len(widths)} layers need as many norms; got {len(self.norms)}")
+        k = self.members
+        forest.gain = address(self.gain, shape.index.shape)
+        forest.weight = self.weight.structure(shape.index.shape, address)
+        of_norms = [
+            norm.structure(k * w, address) for norm, w in zip(self.norms, widths, strict=True)
+        ]
+        forest.norms = address.of((_Norm * len(widths))(*of_norms))
+        of_hidden = [
+            one.structure((k, width, before), address)
+            for one, before, width in zip(self.hidden, widths[:-1], widths[1:], strict=True)
+        ]
+        forest.hidden = address.of((_Parameter * len(of_hidden))(*of_hidden))
+        forest.out_weight = self.out_weight.structure((k, shape.outputs, widths[-1]), address)
+        forest.out_bias = self.out_bias.structure((k, shape.outputs), address)
+        self._settings = self._fill_settings()
+        # Grows with the batches.
+        self._memory = np.empty(0, np.float32)
+
+    def _fill_settings(self) -> _Settings:
+        known, filled = self.settings, _Settings()
+        if known.sees.shape[0] != self.members:
+            raise ValueError(f"{self.members} members see {known.sees.shape} folds")
+        for field in fields(known):
+            if field.name not in ("loss", "sees"):
+                setattr(filled, field.name, getattr(known, field.name))
+        filled.loss = 0 if known.loss is None else LOSSES.index(known.loss)
+        sees = np.ascontiguousarray(known.sees, dtype=np.uint8)
+        filled.folds = sees.shape[1]
+        filled.sees = self._address(sees, sees.shape, np.uint8)
+        return filled
+
+    def take(self, steps: Sequence[Step]) -> np.ndarray:
+        """Take steps with the loss that the engine knows; returns what each gave, (steps, K)."""
+        if self.settings.loss is None:
+            raise ValueError("this loss is computed by the caller: use forward and backward")
+        losses = np.empty((len(steps), self.members))
+        address = _Addresses()
+        filled = (_Step * len(steps))(*[self._fill(step, address) for step in steps])
+        for one, found in zip(filled, losses, strict=True):
+            one.losses = found.ctypes.data
+        self._run(filled, _FORWARD | _LOSS | _BACKWARD, self._threads())
+        return losses
+
+    def forward(self, step: Step) -> np.ndarray:
+        """The outputs of every member in training, (K, outputs, rows)."""
+        filled = self._fill(step, address := _Addresses())
+        outputs = np.empty((self.members, self.shape.outputs, len(step.x)), np.float32)
+        filled.outputs = outputs.ctypes.data
+        self._run((_Step * 1)(filled), _FORWARD, self.members)
+        # What the second call reads again.
+        self._open = (filled, address, outputs.shape)
+        return outputs
+
+    def backward(self, gradients: np.ndarray) -> None:
+        """Finish the step of :meth:`forward`, given the gradients of the loss by its outputs."""
+        filled, _, shape = self._open
+        filled.outputs = None
+        filled.gradients = _Addresses()(gradients, shape)
+        self._run((_Step * 1)(filled), _BACKWARD, self.members)
+        del self._open
+
+    def _threads(self) -> int:
+        return max(1, min(self.threads, self.members))
+
+    def _run(self, steps: Any, phases: int, places: int) -> None:
+        """Let threads take the members in turns, each in a place of its own in memory."""
+        forest, settings = ctypes.addressof(self._forest), ctypes.addressof(self._settings)
+        self._settings.capacity = max(step.rows for step in steps)
+        of_each = self._library.nrs_training_size(forest, self._settings.capacity)
+        if len(self._memory) < of_each * places:
+            self._memory = _aligned(of_each * places)
+        begin, at = self._memory.ctypes.data, ctypes.addressof(steps)
+
+        def train(first: int, last: int, place: int) -> None:
+            self._library.nrs_train(
+                forest, settings, at, len(steps), first, last, phases,
+                begin + place * of_each * 4, of_each if places == self.members else 0,
+            )  # fmt: skip
+
+        if self._threads() == 1:
+            train(0, self.members, 0)
+            return
+        free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for place in range(places):
+            free.put(place)
+
+        def member(k: int) -> None:
+            # In two calls a member finds what it left.
+            place = k if places == self.members else free.get()
+            train(k, k + 1, place)
+            free.put(place)
+
+        _each(member, range(self.members), self._threads())
+
+    def _fill(self, step: Step, address: _Addresses) -> _Step:
+        rows, shape, settings = len(step.x), self.shape, self.settings
+        if rows < 2:
+            raise ValueError(f"a batch must have two rows at least; got {rows}")
+        if not (np.isfinite(step.rate) and step.count >= 1 and 0 <= step.averaging <= 1):
+            raise ValueError(f"a step must have a rate and a number; got {step.rate}, {step.count}")
+        filled = _Step(rows=rows, rate=step.rate, averaging=step.averaging)
+        filled.correction1 = 1 - settings.beta1**step.count
+        filled.correction2 = (1 - settings.beta2**step.count) ** 0.5
+        inputs = _aligned(self._library.nrs_inputs_size(shape.inputs, rows))
+        x = address(step.x, (rows, shape.features))
+        self._library.nrs_inputs(ctypes.addressof(self._forest), x, rows, inputs.ctypes.data)
+        filled.inputs = address(inputs, inputs.shape)
+        filled.weights = address(step.weights, (rows,))
+        if settings.sees.shape[1] > 1 and step.fold is None:
+            raise ValueError("members that see some folds only need the fold of each row")
+        if settings.sees.shape[1] > 1:
+            filled.fold = address(step.fold, (rows,), np.int64)
+            _below(step.fold, settings.sees.shape[1], "folds")
+        self._fill_targets(filled, step, address)
+        self._fill_masks(filled, step, address)
+        return filled
+
+    def _fill_targets(self, filled: _Step, step: Step, address: _Addresses) -> None:
+        loss, rows = self.settings.loss, len(step.x)
+        if loss is None:
+            return
+        if step.y is None:
+            raise ValueError("a step must have targets")
+        if loss == "softmax":
+            filled.classes = address(step.y, (rows,), np.int64)
+            _below(step.y, self.shape.outputs, "classes")
+        else:
+            targets = np.ascontiguousarray(step.y.T)
+            filled.targets = address(targets, (self.shape.outputs, rows))
+
+    def _fill_masks(self, filled: _Step, step: Step, address: _Addresses) -> None:
+        if not self.settings.drop > 0:
+            return
+        pools, places = [], []
+        for width, (pool, place) in zip(self.shape.widths, step.masks, strict=True):
+            # A mask is read four bytes at a time.
+            last = place + self.members * width * len(step.x) + 16
+            if place < 0 or last + 32 > 8 * pool.size:
+                raise ValueError(f"a mask from {place} to {last} is not within {8 * pool.size}")
+            pools.append(address(pool, pool.shape, np.uint8))
+            places.append(place)
+        filled.pools = address.of((ctypes.c_void_p * len(pools))(*pools))
+        filled.places = address.of((ctypes.c_int64 * len(places))(*places))
+
+
+@dataclass(eq=False, repr=False)
+class Predictor:
+    """A folded forest: products, shifts and ReLU. It is immutable, and threads may share it.
+
+    Parameters
+    ----------
+    shape : Shape
+    weight : (K, G, F)
+    shifts : (K · width,) of each layer
+    hidden : (K, width, width before) of each layer but the first
+    out_weight, out_bias : (K, outputs, width), (K, outputs)
+    """
+
+    shape: Shape
+    weight: np.ndarray
+    shifts: Sequence[np.ndarray]
+    hidden: Sequence[np.ndarray]
+    out_weight: np.ndarray
+    out_bias: np.ndarray
+
+    def __post_init__(self) -> None:
+        self._library = _loaded()
+        self._address = address = _Addresses()
+        self._folded = folded = _Folded()
+        shape, widths = self.shape, self.shape.widths
+        shape.fill(folded, address)
+        k = self.members = len(shape.index)
+        if len(self.shifts) != len(widths) or len(self.hidden) != len(widths) - 1:
+            raise ValueError(f"{len(widths)} layers need as many shifts; got {len(self.shifts)}")
+        folded.weight = address(self.weight, shape.index.shape)
+        shifts = [address(one, (k * w,)) for one, w in zip(self.shifts, widths, strict=True)]
+        folded.shifts = address.of((ctypes.c_void_p * len(shifts))(*shifts))
+        hidden = [
+            address(one, (k, width, before))
+            for one, before, width in zip(self.hidden, widths[:-1], widths[1:], strict=True)
+        ]
+        folded.hidden = address.of((ctypes.c_void_p * len(hidden))(*hidden))
+        folded.out_weight = address(self.out_weight, (k, shape.outputs, widths[-1]))
+        folded.out_bias = address(self.out_bias, (k, shape.outputs))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Addresses are those of this process.
+        return _restored, tuple(getattr(self, field.name) for field in fields(self))
+
+    def outputs(
+        self, x: np.ndarray, chosen: np.ndarray | None = None, threads: int = 1
+    ) -> np.ndarray:
+        """Outputs of all members, or of those of these numbers, (members, outputs, rows).
+
+        Parameters
+        ----------
+        x : (rows, features) float32
+        chosen : (members,) int64, optional
+        threads : at most so many at once.
+        """
+        chosen = np.arange(self.members) if chosen is None else chosen
+        address, rows, where = _Addresses(), len(x), ctypes.addressof(self._folded)
+        data = address(x, (rows, self.shape.features))
+        numbers = address(chosen, (len(chosen),), np.int64)
+        _below(chosen, self.members, "members")
+        found = np.empty((len(chosen), self.shape.outputs, rows), np.float32)
+        size = self._library.nrs_prediction_size(where)
+
+        def part(begin: int) -> None:
+            memory = _aligned(size)
+            self._library.nrs_predict(
+                where, data, rows, begin, min(rows, begin + step), numbers, len(chosen),
+                found.ctypes.data, memory.ctypes.data,
+            )  # fmt: skip
+
+        step = max(_THREAD_ROWS, -(-rows // max(1, threads)) // _THREAD_ROWS * _THREAD_ROWS)
+        _each(part, range(0, rows, step), threads)
+        return found
+
+
+def _restored(*made_of: Any) -> Predictor | None:
+    """A predictor where the engine is, and nothing elsewhere."""
+    return None if _load()[0] is None else Predictor(*made_of)
+
+
+def _loaded() -> ctypes.CDLL:
+    library, reason = _load()
+    if library is None:
+        raise RuntimeError(f"the compiled engine cannot be used: {reason}")
+    return library
+
+
+def _aligned(size: int) -> np.ndarray:
+    """So many floats, from a multiple of 64 bytes on."""
+    memory = np.empty(size + 16, np.float32)
+    begin = -memory.ctypes.data % 64 // 4
+    return memory[begin : begin + size]
+
+
+def _each(function: Callable[[int], None], items: range, threads: int) -> None:
+    """Call a function for each item; the threads are gone afterwards."""
+    if threads == 1 or len(items) < 2:
+        for item in items:
+            function(item)
+        return
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        for _ in pool.map(function, items):
+            pass

@@ -1,0 +1,254 @@
+"""The engine's border, its bits, and its predictions."""
+
+import copy
+import ctypes
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nrs
+from nrs import engine
+from nrs.engine import Norm, Parameter, Predictor, Settings, Shape, Step, Training, instructions
+from nrs.engine import forest as module
+
+needs_engine = pytest.mark.skipif(instructions()[0] is None, reason=instructions()[1])
+
+
+def a_shape(rng, members=3, subspaces=20, size=7, features=6, hidden=(17,), outputs=3):
+    source = np.array([0, 1, 1, features - 1])
+    low, rate = rng.normal(size=4).astype(np.float32), rng.uniform(1, 2, 4).astype(np.float32)
+    index = rng.integers(0, features + 5, (members, subspaces, size))
+    return Shape(index, features, source, low, rate, 1, hidden, outputs)
+
+
+def a_training(rng, loss="softmax", shape=None, folds=1, drop=0.1, threads=1):
+    """An engine, and all arrays that it updates."""
+    shape = a_shape(rng) if shape is None else shape
+    k, widths, arrays = len(shape.index), shape.widths, []
+
+    def parameter(*size, at=0.0):
+        value = (rng.normal(at, 0.3, size)).astype(np.float32)
+        found = (value, np.zeros_like(value), np.zeros_like(value), value.copy())
+        arrays.extend(found)
+        return Parameter(*found)
+
+    def norm(units):
+        pair = parameter(units, at=1.0), parameter(units)
+        rest = [np.full(units, at, np.float32) for at in (0, 1, 0, 1)]
+        arrays.extend(rest)
+        return Norm(*pair, *rest)
+
+    built = Training(
+        shape,
+        Settings(loss, np.ones((k, folds), dtype=bool), 1 / k, drop=drop),
+        np.ones(shape.index.shape, np.float32),
+        parameter(*shape.index.shape),
+        [norm(k * width) for width in widths],
+        [parameter(k, *pair) for pair in zip(widths[1:], widths[:-1], strict=True)],
+        parameter(k, shape.outputs, widths[-1]),
+        parameter(k, shape.outputs),
+        threads,
+    )
+    return built, arrays
+
+
+def a_step(rng, shape, loss="softmax", rows=37, count=1, drop=0.1):
+    pool = rng.integers(0, 256, 1 << 15).astype(np.uint8)
+    x = rng.normal(size=(rows, shape.features)).astype(np.float32)
+    y = rng.integers(0, shape.outputs, rows)
+    if loss != "softmax":
+        y = rng.normal(size=(rows, shape.outputs)).astype(np.float32)
+    masks = [(pool, int(rng.integers(99))) for _ in shape.widths] if drop else []
+    return Step(x, y, None, None, masks, 1e-2, count, 0.1)
+
+
+def fit(seed=0, loss="softmax", threads=1, steps=4, at_once=2):
+    """Everything that a few steps leave behind."""
+    rng = np.random.default_rng(seed)
+    built, arrays = a_training(rng, loss, threads=threads)
+    taken = [a_step(rng, built.shape, loss, count=1 + n) for n in range(steps)]
+    losses = [built.take(taken[n : n + at_once]) for n in range(0, steps, at_once)]
+    return [np.concatenate(losses), *arrays]
+
+
+def same_bits(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@needs_engine
+@pytest.mark.parametrize("loss", engine.LOSSES)
+def test_neither_threads_nor_steps_at_once_change_a_bit(loss):
+    alone = fit(loss=loss)
+    assert np.isfinite(np.concatenate([part.ravel() for part in alone])).all()
+    assert same_bits(alone, fit(loss=loss, threads=2))
+    assert same_bits(alone, fit(loss=loss, threads=5))
+    assert same_bits(alone, fit(loss=loss, at_once=1))
+
+
+@pytest.fixture
+def both_libraries(monkeypatch):
+    """Loads the library of another instruction set."""
+    found = {level: module._path(level) for level in module._LEVELS}
+    if instructions()[0] != "avx512" or not all(path.exists() for path in found.values()):
+        pytest.skip("this processor runs one of the libraries only")
+
+    def load(level):
+        library = module._declared(ctypes.CDLL(str(found[level])))
+        monkeypatch.setattr(module, "_load", lambda: (library, level))
+
+    return load
+
+
+@needs_engine
+@pytest.mark.parametrize("loss", engine.LOSSES)
+def test_both_instruction_sets_give_the_same_bits(both_libraries, loss):
+    found = {}
+    for level in module._LEVELS:
+        both_libraries(level)
+        predictor, x = a_predictor(np.random.default_rng(1), rows=150)
+        found[level] = [*fit(loss=loss, steps=12), predictor.outputs(x)]
+    assert same_bits(found["avx2"], found["avx512"])
+
+
+@needs_engine
+def test_a_step_in_two_calls_is_a_step():
+    known, unknown = (a_training(np.random.default_rng(0), loss) for loss in ("squared", None))
+    step = a_step(np.random.default_rng(1), known[0].shape, "squared")
+    losses = known[0].take([step])
+    outputs = unknown[0].forward(step)
+    error = outputs - step.y.T
+    members, n_outputs, rows = error.shape
+    assert (error**2).mean((1, 2)) / members == pytest.approx(losses[0], rel=1e-4)
+    unknown[0].backward((2 / (rows * n_outputs * members) * error).astype(np.float32))
+    for one, other in zip(known[1], unknown[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def a_predictor(rng, rows=5, **shape):
+    shape = a_shape(rng, **shape)
+    k, widths = len(shape.index), shape.widths
+
+    def some(*size):
+        return rng.normal(0, 0.3, size).astype(np.float32)
+
+    predictor = Predictor(
+        shape,
+        some(*shape.index.shape),
+        [some(k * width) for width in widths],
+        [some(k, *pair) for pair in zip(widths[1:], widths[:-1], strict=True)],
+        some(k, shape.outputs, widths[-1]),
+        some(k, shape.outputs),
+    )
+    return predictor, some(rows, shape.features)
+
+
+@needs_engine
+@given(st.integers(1, 300), st.integers(0, 50), st.integers(1, 4))
+def test_an_answer_depends_on_no_other_row_member_or_thread(rows, seed, threads):
+    rng = np.random.default_rng(seed)
+    predictor, x = a_predictor(rng, rows)
+    outputs = predictor.outputs(x, threads=threads)
+    assert outputs.shape == (3, 3, rows)
+    row = int(rng.integers(rows))
+    assert np.array_equal(predictor.outputs(x[row : row + 1])[..., 0], outputs[..., row])
+    chosen = np.array([2, 0])
+    assert np.array_equal(predictor.outputs(x, chosen), outputs[chosen])
+
+
+@needs_engine
+def test_predictors_are_copied_and_pickled():
+    predictor, x = a_predictor(np.random.default_rng(0))
+    expected = predictor.outputs(x)
+    for other in (copy.deepcopy(predictor), pickle.loads(pickle.dumps(predictor))):
+        assert np.array_equal(other.outputs(x), expected)
+
+
+@needs_engine
+def test_no_rows_have_no_outputs():
+    predictor, x = a_predictor(np.random.default_rng(0))
+    assert predictor.outputs(x[:0]).shape == (3, 3, 0)
+
+
+WRONG_STEPS = {
+    "two rows": {"rows": 1},
+    "contiguous": {"x": lambda x: x[:, ::-1]},
+    "of float64": {"x": lambda x: x.astype(np.float64)},
+    "expects": {"x": lambda x: np.ascontiguousarray(x[:, 1:])},
+    "classes must be from 0 to 2": {"y": lambda y: y + 1},
+    "not within": {"masks": lambda masks: [(pool, 8 * pool.size) for pool, _ in masks]},
+    "shorter": {"masks": lambda masks: masks[:1]},
+    "a rate": {"rate": lambda rate: float("nan")},
+    "targets": {"y": lambda y: None},
+}
+
+
+@needs_engine
+@pytest.mark.parametrize("message", WRONG_STEPS)
+def test_nothing_of_another_size_reaches_the_library(message):
+    rng = np.random.default_rng(0)
+    built, arrays = a_training(rng)
+    before = copy.deepcopy(arrays)
+    wrong = dict(WRONG_STEPS[message])
+    step = a_step(rng, built.shape, rows=wrong.pop("rows", 9))
+    y_one = {name: change(getattr(step, name)) for name, change in wrong.items()}
+    if message.startswith("classes"):
+        y_one["y"] = np.full(9, 3)
+    from dataclasses import replace
+
+    with pytest.raises(ValueError, match=message):
+        built.take([replace(step, **y_one)])
+    assert same_bits(before, arrays)
+
+
+@needs_engine
+@pytest.mark.parametrize("end", [-1, 11])
+def test_inputs_and_folds_are_those_that_there_are(end):
+    rng = np.random.default_rng(0)
+    shape = a_shape(rng)
+    shape.index[1, 2, 3] = end
+    with pytest.raises(ValueError, match="inputs of subspaces must be from 0 to 10"):
+        a_training(rng, shape=shape)
+    shape.index[1, 2, 3], shape.source[0] = 0, 6 if end > 0 else -1
+    with pytest.raises(ValueError, match="features of bins"):
+        a_training(rng, shape=shape)
+    built, _ = a_training(rng, folds=2)
+    step = a_step(rng, built.shape)
+    with pytest.raises(ValueError, match="fold of each row"):
+        built.take([step])
+    predictor, x = a_predictor(rng)
+    with pytest.raises(ValueError, match="members must be from 0 to 2"):
+        predictor.outputs(x, np.array([3]))
+
+
+@pytest.mark.usefixtures("without_engine")
+def test_the_configuration_says_why():
+    assert nrs.show_config()["engine"] == "torch"
+    assert "NRS_ENGINE=torch" in nrs.show_config()["reason"]
+
+
+def test_without_a_library_it_says_so(monkeypatch, tmp_path):
+    monkeypatch.delenv("NRS_ENGINE", raising=False)
+    monkeypatch.setattr(module, "_path", lambda level: tmp_path / level)
+
+    def forget():
+        module._load.cache_clear()
+        instructions.cache_clear()
+
+    forget()
+    try:
+        assert "no compiler" in nrs.show_config()["reason"]
+        (tmp_path / "avx2").write_bytes(b"no library")
+        forget()
+        assert "cannot be loaded" in nrs.show_config()["reason"]
+    finally:
+        forget()
+
+
+def test_it_needs_no_torch():
+    code = "import sys, nrs.engine; nrs.engine.show_config(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
