@@ -52,11 +52,14 @@ def check(
     from nrs.datasets.table_files import read_table_file
     from nrs.files.check import check_labelled, check_table
     from nrs.files.read import describe_readings, find_readings, read_labelled
+    from nrs.files.targets import split_names
 
     overrides = Overrides(decimal, dates, tuple(na or ()), read_types(types))
     reading: dict[str, Any] = {"encoding": encoding, "sheet": sheet, "overrides": overrides}
     if target is None:
-        table = read_table_file(source, **reading).drop_columns(list(dict.fromkeys(drop or [])))
+        table = read_table_file(source, **reading)
+        dropped = split_names(drop or [], table.column_names)
+        table = table.drop_columns(list(dict.fromkeys(dropped)))
         findings, readings = check_table(table), find_readings(table)
     else:
         labelled = read_labelled(source, target, drop=drop or [], **reading)

@@ -40,7 +40,9 @@ def _flags(command: Callable[..., object]) -> dict[str, str]:
     found = {}
     for name, option in _parameters(command):
         if isinstance(option, OptionInfo):
-            long = [text for text in option.param_decls or () if text.startswith("--")]
+            # In an annotation the first name of an option stands in the place of its default.
+            named = (option.default, *(option.param_decls or ()))
+            long = [text for text in named if isinstance(text, str) and text.startswith("--")]
             found[name] = long[0] if long else "--" + name.replace("_", "-")
     return found
 

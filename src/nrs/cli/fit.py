@@ -15,13 +15,18 @@ from nrs.cli.errors import refusals
 from nrs.cli.options import (
     AsJson,
     Categorical,
+    ClassWeight,
     Dates,
     Decimal,
     Drop,
     Encoding,
+    Force,
+    Groups,
+    Holdout,
     Jobs,
     LabelledParts,
     Loss,
+    Metric,
     Monotone,
     Na,
     Offset,
@@ -30,8 +35,12 @@ from nrs.cli.options import (
     Sheet,
     Targets,
     Task,
+    Threshold,
+    Time,
     Types,
+    Weight,
     check_jobs,
+    class_settings,
     echo_scores,
     loss_of,
     read_types,
@@ -75,6 +84,7 @@ def fit(
     ] = None,
     seed: Seed = 0,
     out: Out = None,
+    force: Force = False,
     report: Report = True,
     drop: Drop = None,
     categorical: Categorical = None,
@@ -82,6 +92,13 @@ def fit(
     loss: Loss = "squared",
     quantiles: Quantiles = None,
     offset: Offset = None,
+    metric: Metric = None,
+    class_weight: ClassWeight = None,
+    threshold: Threshold = None,
+    groups: Groups = None,
+    time: Time = None,
+    sample_weight: Weight = None,
+    holdout: Holdout = None,
     jobs: Jobs = 1,
     workers: Annotated[
         int,
@@ -126,19 +143,23 @@ def fit(
     if preset not in _PRESETS:
         raise ValueError(f"preset must be one of {', '.join(_PRESETS)}; got {preset!r}")
     signs, wanted = signs_of(monotone), loss_of(loss, quantiles)
+    of_classes = class_settings(class_weight, threshold)
     # Counts are numbers, however few.
     task = "regression" if wanted and task == "auto" else task
     if wanted and task != "regression":
         raise ValueError("--loss and --quantiles are for a numeric target; leave --task out")
-    model_path, page_path = output_paths(source, out)
+    model_path, page_path = output_paths(source, out, force=force, report=report)
     from nrs.datasets.convert import Overrides
     from nrs.files.check import check_labelled
-    from nrs.files.fit import fit_table
+    from nrs.files.fit import check_holdout, fit_table
+    from nrs.files.read import is_streamed
     from nrs.files.scores import Scored
     from nrs.training.processes import processes
 
     columns: dict[str, Any] = {"drop": drop or [], "categorical": categorical or []}
-    columns["offset"] = offset
+    columns |= {"offset": offset, "groups": groups, "time": time, "sample_weight": sample_weight}
+    stream = stream or is_streamed(source)
+    check_holdout(holdout, streamed=stream)
     overrides = Overrides(decimal, dates, tuple(na or ()), read_types(types))
     reading: dict[str, Any] = {"encoding": encoding, "sheet": sheet, "overrides": overrides}
     # The processes of a launcher such as torchrun, if there is one; one of them prints and writes.
@@ -160,7 +181,10 @@ def fit(
             divide=divide,
             checkpoint=checkpoint,
             monotone=signs,
+            metric=metric,
+            holdout=holdout,
             **wanted,
+            **of_classes,
             verbose=1 if prints else 0,
         )
     if not group.is_writer:
@@ -192,9 +216,9 @@ def _read(
     reading: dict[str, Any],
     stream: bool,
 ) -> LabelledTable:
-    from nrs.files.read import is_streamed, read_labelled, scan_labelled
+    from nrs.files.read import read_labelled, scan_labelled
 
-    if stream or is_streamed(source):
+    if stream:
         return scan_labelled(source, target, task=task, **columns)
     options: dict[str, Any] = {**reading, **columns}
     return read_labelled(source, target, task=task, **options)
@@ -216,8 +240,10 @@ def write_fitted(fitted: FittedFile, model_path: Path, page_path: Path | None) -
     return [str(model_path), str(page_path)]
 
 
-def output_paths(source: str, out: Path | None) -> tuple[Path, Path]:
-    """Where the model and its report go."""
+def output_paths(
+    source: str, out: Path | None, *, force: bool = False, report: bool = True
+) -> tuple[Path, Path]:
+    """Where the model and its report go; neither may exist unless it is forced."""
     if out is None:
         if source == "-":
             raise ValueError("A model of rows from standard input needs a name; add --out NAME")
@@ -233,6 +259,10 @@ def output_paths(source: str, out: Path | None) -> tuple[Path, Path]:
     page = path.with_suffix(".html")
     for output in (path, page):
         check_output(output)
+        if output.exists() and not force and (report or output == path):
+            raise FileExistsError(
+                f"{output} exists already; --force replaces it, --out NAME writes another"
+            )
     return path, page
 
 

@@ -44,7 +44,10 @@ Targets = Annotated[
 Task = Annotated[str, typer.Option(help="auto, classification or regression.")]
 Drop = Annotated[
     list[str] | None,
-    typer.Option("--drop", help="Column to leave out, such as an ID; may be repeated."),
+    typer.Option(
+        "--drop",
+        help="Columns to leave out, such as an ID; comma-separated, or repeat the option.",
+    ),
 ]
 Categorical = Annotated[
     list[str] | None,
@@ -119,6 +122,63 @@ Offset = Annotated[
         show_default=False,
     ),
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        help="Score by which the best epoch is chosen: accuracy, balanced_accuracy, f1, log_loss, "
+        "roc_auc or average_precision; of a number r2, rmse or mae.",
+        show_default=False,
+    ),
+]
+ClassWeight = Annotated[
+    str | None,
+    typer.Option(help="balanced: all classes count the same.", show_default=False),
+]
+Threshold = Annotated[
+    str | None,
+    typer.Option(
+        help="Probability from which on the second of two classes is predicted; balanced and f1 "
+        "choose it on out-of-bag rows.",
+        show_default=False,
+    ),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of groups, such as patients: rows are scored by members that have not seen "
+        "their group. No feature.",
+        show_default=False,
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of times: rows are scored by members that have seen earlier rows only. No "
+        "feature.",
+        show_default=False,
+    ),
+]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        metavar="COLUMN",
+        help="Column of how much each row counts in training. No feature.",
+        show_default=False,
+    ),
+]
+Holdout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Share of rows to score the model on and not to train on, such as 0.2; the latest "
+        "with --time, whole groups with --groups.",
+        show_default=False,
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a model or report that exists.")]
 Quantiles = Annotated[
     str | None,
     typer.Option(
@@ -155,6 +215,37 @@ def loss_of(loss: str, quantiles: str | None) -> dict[str, Any]:
         raise ValueError("loss='aft' has two bounds for each time; fit it with NRSRegressor")
     find_loss(loss, levels)
     return {"loss": loss, "quantiles": levels}
+
+
+def class_settings(class_weight: str | None, threshold: str | None) -> dict[str, Any]:
+    """The settings of ``--class-weight`` and ``--threshold``, of those that are given.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> class_settings(None, "0.3"), class_settings("balanced", "f1")
+    ({'threshold': 0.3}, {'class_weight': 'balanced', 'threshold': 'f1'})
+    """
+    found: dict[str, Any] = {}
+    if class_weight is not None:
+        if class_weight != "balanced":
+            raise ValueError(
+                f"--class-weight must be balanced; got {class_weight!r}. Weights of your own are "
+                "for NRSClassifier."
+            )
+        found["class_weight"] = class_weight
+    if threshold is not None:
+        wrong = f"--threshold must be balanced, f1 or a number between 0 and 1; got {threshold!r}"
+        try:
+            found["threshold"] = threshold if threshold in ("balanced", "f1") else float(threshold)
+        except ValueError:
+            raise ValueError(wrong) from None
+        if threshold not in ("balanced", "f1") and not 0 < found["threshold"] < 1:
+            raise ValueError(wrong)
+    return found
 
 
 def signs_of(monotone: list[str] | None) -> dict[str, int] | None:

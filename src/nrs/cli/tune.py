@@ -23,6 +23,7 @@ from nrs.cli.options import (
     Categorical,
     Drop,
     Encoding,
+    Force,
     Labelled,
     Seed,
     Target,
@@ -52,6 +53,7 @@ def tune(
     preset: Annotated[str, typer.Option(help="default, fast or best.")] = "default",
     seed: Seed = 0,
     out: Out = None,
+    force: Force = False,
     report: Report = True,
     drop: Drop = None,
     categorical: Categorical = None,
@@ -66,7 +68,7 @@ def tune(
 
     Example: nrs tune churn.csv --target churned --drop customer_id --budget 60
     """
-    model_path, page_path = output_paths(source, out)
+    model_path, page_path = output_paths(source, out, force=force, report=report)
     from nrs.files.fit import tune_table
     from nrs.files.read import read_labelled
 

@@ -53,7 +53,7 @@ class Finding:
 "mixed units"
     column : str or None
     text : str
-        One or two sentences.
+        One or two sentences. An option that ends it has no period, so that it can be copied.
     """
 
     kind: str
@@ -131,7 +131,7 @@ def _about_column(name: str, column: Column) -> Iterator[Finding]:
         yield Finding(
             "id",
             name,
-            f"{name!r} is different in every row and looks like an ID; consider drop={name!r}.",
+            f"{name!r} is different in every row and looks like an ID; consider drop={name!r}",
         )
     elif column.kind == "category":
         yield from _mixed_units(name, column)
@@ -208,7 +208,7 @@ def _about_target(truth: np.ndarray, task: str, target: str) -> Iterator[Finding
                 "number as classes",
                 target,
                 f"{target!r} has {len(labels):,} classes that are probably numbers; use "
-                "task='regression', or say how they are written, such as decimal=','.",
+                "task='regression', or say how they are written, such as decimal=','",
             )
             return
     rare = labels[counts < MIN_OF_CLASS]
@@ -242,7 +242,7 @@ def _leaks(
             "leak",
             name,
             f"{name!r} alone predicts {target!r} ({what} {score:.3f}). If it is only known after "
-            f"the target is, the scores will not hold; consider drop={name!r}.",
+            f"the target is, the scores will not hold; consider drop={name!r}",
         )
 
 

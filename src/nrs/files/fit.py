@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from nrs.tabular.tune.search import TuneResult
     from nrs.tabular.types import TableModel
 
-# Share of the rows that scores a network without out-of-bag rows.
+# Networks without out-of-bag rows, and the share of the rows that scores them.
+SINGLE = ("single", "paper")
 HELD_OUT = 0.1
 # Fewer rows than this cannot spare any.
 MIN_ROWS = 50
@@ -44,36 +45,48 @@ class FittedFile:
         return self.model.about_ or {}
 
 
-def fit_table(table: LabelledTable, *, seed: int = 0, **settings: Any) -> FittedFile:
+def fit_table(
+    table: LabelledTable, *, seed: int = 0, holdout: float | None = None, **settings: Any
+) -> FittedFile:
     """Fit a model of these settings to a labelled table and score it on rows not trained on.
 
-    A forest is scored on its out-of-bag rows, a single network on a tenth that is held out.
+    A forest is scored on its out-of-bag rows, a single network on a tenth that is held out; with
+    `holdout` both on that share of the rows: the latest of a table with times, of one with groups
+    all rows of that share of the groups.
+
+    Raises ValueError if the table cannot be used with these settings.
     """
     begin = time.perf_counter()
+    check_holdout(holdout, streamed=table.streamed is not None)
     model = _estimator(table, seed, settings)
-    single = table.streamed is None and settings.get("preset") in ("single", "paper")
-    if single and table.n_rows >= MIN_ROWS:
-        kept, held = _hold_out(table.truth, seed)
-        X, truth = table.features.take(held), table.truth[held]
-        # The paper's protocol chooses nothing by held-out rows.
-        apart = [] if table.offsets is None else [table.offsets[held]]
-        stopping: Any = {}
-        if settings["preset"] == "single":
-            stopping["eval_set"] = (X, truth, *apart)
-        if table.offsets is not None:
-            stopping["offset"] = table.offsets[kept]
-        model.fit(table.features.take(kept), table.truth[kept], **stopping)
-        outputs = model_outputs(model, X, added=apart)
-        scored: AnyScored | None = score_outputs(
-            model, outputs, truth, "held-out rows", held, table.targets
-        )
+    single = table.streamed is None and settings.get("preset") in SINGLE
+    scored: AnyScored | None
+    if holdout is not None or (single and table.n_rows >= MIN_ROWS):
+        scored = _fit_part(model, table, holdout, seed, settings.get("preset"))
     else:
         if table.streamed is None:
-            model.fit(table.features, table.truth, offset=table.offsets)
+            given: Any = table.given
+            model.fit(table.features, table.truth, **given)
         else:
             model.fit(table.streamed)
         scored = score_oob(model, table.truth, table.targets)
-    return _fitted(model, table, scored, begin)
+    return _fitted(model, table, scored, begin, **({"holdout": holdout} if holdout else {}))
+
+
+def check_holdout(holdout: float | None, *, streamed: bool) -> None:
+    """Refuse a share of rows that cannot be held out.
+
+    Raises ValueError.
+    """
+    if holdout is None:
+        return
+    if not 0 < holdout < 1:
+        raise ValueError(f"holdout must be above 0 and below 1, such as 0.2; got {holdout:g}")
+    if streamed:
+        raise ValueError(
+            "holdout needs a table in memory; of a streamed one, keep a file apart and score it "
+            "with nrs evaluate"
+        )
 
 
 def tune_table(
@@ -97,6 +110,12 @@ def tune_table(
 
 
 def _estimator(table: LabelledTable, seed: int, settings: dict[str, Any]) -> TableModel:
+    for name in ("class_weight", "threshold") if table.task == "regression" else ():
+        if settings.get(name) is not None:
+            raise ValueError(
+                f"{name} needs classes, and {table.target!r} is predicted as a number. Leave it "
+                "out, or use task='classification'."
+            )
     kind = NRSClassifier if table.task == "classification" else NRSRegressor
     return kind(random_state=seed, categorical_features=table.categorical or None, **settings)
 
@@ -124,8 +143,7 @@ def _fitted(
     reading = {name: plan.to_dict() for name, plan in plans.items() if plan is not None}
     if reading:
         about["reading"] = reading
-    if table.offset is not None:
-        about["offset"] = table.offset
+    about |= table.apart
     if table.targets is not None:
         about["labels"] = table.targets.labels
     if isinstance(scored, ScoredTargets):
@@ -134,12 +152,77 @@ def _fitted(
     return FittedFile(model, table, scored, seconds)
 
 
-def _hold_out(truth: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _fit_part(
+    model: TableModel, table: LabelledTable, holdout: float | None, seed: int, preset: str | None
+) -> AnyScored:
+    """Fit to a part of the rows and score the model on the others."""
+    kept, held = _hold_out(table, np.arange(table.n_rows), holdout or HELD_OUT, seed)
+    given, stopping = dict(table.given), {}
+    if preset in SINGLE:
+        # One network has no folds: groups and times say only which rows are held out.
+        given = {role: values for role, values in given.items() if role not in ("groups", "time")}
+    # The paper's protocol chooses nothing by held-out rows.
+    if preset == "single":
+        stop = held
+        if holdout is not None:
+            # Rows that choose the epoch cannot score it, too.
+            kept, stop = _hold_out(table, kept, HELD_OUT, seed)
+        stopping["eval_set"] = (table.features.take(stop), table.truth[stop], *_added(table, stop))
+    of_rows = {role: values[kept] for role, values in given.items()}
+    model.fit(table.features.take(kept), table.truth[kept], **of_rows, **stopping)
+    outputs = model_outputs(model, table.features.take(held), added=_added(table, held))
+    return score_outputs(model, outputs, table.truth[held], "held-out rows", held, table.targets)
+
+
+def _added(table: LabelledTable, rows: np.ndarray) -> list[np.ndarray]:
+    """The offsets of rows, if there are any."""
+    return [table.given["offset"][rows]] if "offset" in table.given else []
+
+
+def _hold_out(
+    table: LabelledTable, rows: np.ndarray, share: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Some of the rows to train on, and a share of them to score: both ascending."""
+    size = round(share * len(rows))
+    if min(size, len(rows) - size) < 2:
+        raise ValueError(
+            f"holdout={share:g} of {len(rows)} rows leaves too few to train or to score on; use "
+            "more rows, or another share"
+        )
+    if "time" in table.given:
+        times = table.given["time"][rows]
+        # Rows of equal time stay together.
+        start = np.sort(times)[-size]
+        held = times >= start if (times < start).any() else times > start
+    elif "groups" in table.given:
+        held = _in_held_group(table.given["groups"][rows], share, seed)
+    else:
+        held = _drawn(table.truth[rows], size, seed)
+    if not held.any():
+        role = "time" if "time" in table.given else "groups"
+        raise ValueError(f"{role} must name a column of at least 2 different values")
+    return rows[~held], rows[held]
+
+
+def _in_held_group(groups: np.ndarray, share: float, seed: int) -> np.ndarray:
+    from sklearn.model_selection import GroupShuffleSplit
+
+    if (groups == groups[0]).all():
+        return np.zeros(len(groups), dtype=bool)
+    splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
+    held = np.zeros(len(groups), dtype=bool)
+    held[next(splitter.split(groups, groups=groups))[1]] = True
+    return held
+
+
+def _drawn(truth: np.ndarray, size: int, seed: int) -> np.ndarray:
     from sklearn.model_selection import train_test_split
 
     counts = np.unique(truth, return_counts=True)[1]
     classes = truth.ndim == 1 and truth.dtype.kind != "f" and counts.min() > 1
-    size = max(round(HELD_OUT * len(truth)), len(counts) if classes else 0)
-    rows, labels = np.arange(len(truth)), truth if classes else None
-    kept, held = train_test_split(rows, test_size=size, random_state=seed, stratify=labels)
-    return np.sort(kept), np.sort(held)
+    size = max(size, len(counts)) if classes else size
+    labels = truth if classes and len(truth) - size >= len(counts) else None
+    rows = np.arange(len(truth))
+    held = np.zeros(len(truth), dtype=bool)
+    held[train_test_split(rows, test_size=size, random_state=seed, stratify=labels)[1]] = True
+    return held

@@ -21,6 +21,7 @@ from nrs.files.targets import TargetSummary, Task, check_task
 from nrs.tabular.encode.column_encoder import Statistics
 from nrs.tabular.encode.encoder import count, counted_kind, decide_text
 from nrs.tabular.encode.table import read_table
+from nrs.tabular.forest.folds import times_of
 from nrs.tabular.predict_file import TargetColumns
 from nrs.tabular.rows.table import TableSource
 from nrs.tabular.targets import check_labelled
@@ -75,9 +76,10 @@ class LabelledTable:
     streamed: TableSource | None = None  # what is fitted to instead of rows in memory
     # How columns of texts were read, and the target.
     readings: dict[str, Decision] = field(default_factory=dict)
-    # The column of offsets, which is no feature, and its values; a stream reads them itself.
-    offset: str | None = None
-    offsets: np.ndarray | None = None
+    # Columns that are no features, by the argument of a fit that they are, such as "groups"; and
+    # their values, which a stream reads itself.
+    apart: dict[str, str] = field(default_factory=dict)
+    given: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def is_streamed(source: str) -> bool:
@@ -98,12 +100,16 @@ def read_labelled(
     sheet: str | None = None,
     overrides: Overrides | None = None,
     offset: str | None = None,
+    groups: str | None = None,
+    time: str | None = None,
+    sample_weight: str | None = None,
 ) -> LabelledTable:
     """Read a table file and split it into features and target.
 
-    The target "a,b" names two columns unless one is called that. The task "auto" is what the
-    values ask for. Raises ValueError if the file cannot be read or lacks a named column, or the
-    target cannot be used.
+    The target "a,b" names two columns unless one is called that; so do columns to drop. The task
+    "auto" is what the values ask for. `offset`, `groups`, `time` and `sample_weight` name columns
+    for these arguments of a fit, which are no features. Raises ValueError if the file cannot be
+    read or lacks a named column, or one cannot be used.
     """
     check_task(task)
     table = read_table_file(
@@ -111,8 +117,13 @@ def read_labelled(
     )
     name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
     names = of_target.target_names(target, table.column_names)
-    apart = [] if offset is None else [offset]
-    _check_columns((*names, *drop, *categorical, *apart), table.column_names, name)
+    drop = of_target.split_names(drop, table.column_names)
+    columns = _check_apart(
+        {"offset": offset, "groups": groups, "time": time, "sample_weight": sample_weight},
+        names,
+        categorical,
+    )
+    _check_columns((*names, *drop, *categorical, *columns.values()), table.column_names, name)
     n_all = table.num_rows
     table, rows = of_target.labelled_rows(table, names)
     check_labelled(len(rows), ", ".join(names), name)
@@ -125,7 +136,7 @@ def read_labelled(
         chosen, why = summaries[0].choose_task(task)
         truth = of_target.target_values(table, names[0], chosen)
     # Arrow refuses to drop a column twice.
-    features = table.drop_columns(list(dict.fromkeys([*names, *drop, *apart])))
+    features = table.drop_columns(list(dict.fromkeys([*names, *drop, *columns.values()])))
     if features.num_columns == 0:
         raise ValueError(f"{name} has no columns left besides the target; drop fewer columns")
     return LabelledTable(
@@ -143,8 +154,8 @@ def read_labelled(
         unlabelled=n_all - len(rows),
         targets=targets,
         readings=find_readings(table, list(categorical)),
-        offset=offset,
-        offsets=None if offset is None else numbers_of(table, offset),
+        apart=columns,
+        given={role: _values(table, role, column) for role, column in columns.items()},
     )
 
 
@@ -156,6 +167,9 @@ def scan_labelled(
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
     offset: str | None = None,
+    groups: str | None = None,
+    time: str | None = None,
+    sample_weight: str | None = None,
 ) -> LabelledTable:
     """As :func:`read_labelled`, by one pass over files that need not fit in memory.
 
@@ -170,9 +184,18 @@ def scan_labelled(
             "read the rows into memory."
         )
     table = table.with_target(names[0])
-    table = table.drop(drop) if drop else table
+    columns = _check_apart(
+        {"offset": offset, "groups": groups, "time": time, "sample_weight": sample_weight},
+        names,
+        categorical,
+    )
+    # The source itself leaves the columns out that are no features.
+    dropped = [
+        one for one in of_target.split_names(drop, table.columns) if one not in columns.values()
+    ]
+    table = table.drop(dropped) if dropped else table
     _check_columns(categorical, table.columns, table.parts[0].path)
-    surveyed = TableSource.of(table, list(categorical) or None, convert=True, offset=offset)
+    surveyed = TableSource.of(table, list(categorical) or None, convert=True, **columns)
     summary = TargetSummary.of_stream(surveyed)
     chosen, why = summary.choose_task(task)
     sample, found = surveyed.sample.rows, surveyed.statistics.columns
@@ -190,19 +213,53 @@ def scan_labelled(
         categorical=list(categorical),
         unlabelled=surveyed.unlabelled,
         streamed=surveyed,
-        offset=offset,
+        apart=columns,
         readings={
             surveyed.names[k]: Decision(plan) for k, plan in surveyed.statistics.plans.items()
         },
     )
 
 
-def numbers_of(table: pyarrow.Table, name: str) -> np.ndarray:
-    """A column of numbers; raises ValueError if it holds none."""
-    column = read_table(table.select([name])).column(0)
+def _check_apart(
+    apart: Mapping[str, str | None], targets: Sequence[str], categorical: Sequence[str]
+) -> dict[str, str]:
+    """The columns that are no features, by the argument of a fit that they are."""
+    found = {role: name for role, name in apart.items() if name is not None}
+    if "groups" in found and "time" in found:
+        raise ValueError(
+            "groups and time cannot both decide which rows a member sees; leave one of them out"
+        )
+    for role, name in found.items():
+        for use, others in (("a target", targets), ("categorical", categorical)):
+            if name in others:
+                raise ValueError(f"{role} must name a column of its own; {name!r} is {use}")
+        if list(found.values()).count(name) > 1:
+            raise ValueError(f"{role} must name a column of its own; {name!r} is named twice")
+    return found
+
+
+def _values(table: pyarrow.Table, role: str, name: str) -> np.ndarray:
+    """A column as the argument of a fit that it is; raises ValueError if it cannot be that."""
+    read = read_table(table.select([name]))
+    if role == "time":
+        return times_of(read.column(0), f"the column of times {name!r}")
+    if role == "groups":
+        groups = read.column(0, "category")
+        if groups.missing().any():
+            raise ValueError(f"the column of groups {name!r} must have a value in every row")
+        return groups.values
+    column = read.column(0)
     if column.kind != "number":
-        raise ValueError(f"{name!r} must hold numbers to be an offset; it holds {column.kind}s")
-    return column.values.astype(np.float64)
+        raise ValueError(f"{role} must name a column of numbers; {name!r} holds {column.kind}s")
+    values = column.values.astype(np.float64)
+    wrong = ~(np.isfinite(values) & ((values >= 0) | (role != "sample_weight")))
+    if wrong.any():
+        wanted = "finite numbers" if role == "offset" else "finite numbers of at least 0"
+        raise ValueError(
+            f"{role} must name a column of {wanted} in every row; {name!r} holds "
+            f"{values[wrong][0]:g}"
+        )
+    return values
 
 
 def find_readings(table: pyarrow.Table, categorical: Sequence[str] = ()) -> dict[str, Decision]:

@@ -190,15 +190,25 @@ def target_names(given: str | Sequence[str], names: Sequence[str] = ()) -> list[
     >>> target_names("price,net", ["price,net", "rooms"])
     ['price,net']
     """
-    found: list[str] = []
-    for text in [given] if isinstance(given, str) else given:
-        parts = [text] if text in names else [name.strip() for name in text.split(",")]
-        found += [name for name in parts if name]
+    found = split_names(given, names)
     if not found:
         raise ValueError("target must name at least one column; got none")
     repeated = [name for name in found if found.count(name) > 1]
     if repeated:
         raise ValueError(f"target must name each column once; {repeated[0]!r} is repeated")
+    return found
+
+
+def split_names(given: str | Sequence[str], names: Sequence[str] = ()) -> list[str]:
+    """Split comma-separated names of columns, but for those that a column of `names` has.
+
+    >>> split_names(["a, b", "c,d"], ["a", "b", "c,d"])
+    ['a', 'b', 'c,d']
+    """
+    found: list[str] = []
+    for text in [given] if isinstance(given, str) else given:
+        parts = [text] if text in names else [name.strip() for name in text.split(",")]
+        found += [name for name in parts if name]
     return found
 
 
