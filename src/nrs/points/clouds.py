@@ -45,14 +45,14 @@ def unit_sphere(cloud: Tensor) -> Tensor:
 def choose_points(cloud: Tensor, n: int, *, random: bool) -> Tensor:
     """Take n points of a cloud; a smaller one gives some of its points twice.
 
+    **Shape** cloud ``(N, C)``, output ``(n, C)``.
+
     Parameters
     ----------
     cloud : Tensor
     n : int
     random : bool
         Whether they are drawn (from torch's global generator) or the first ones.
-
-    **Shape** cloud ``(N, C)``, output ``(n, C)``.
 
     Examples
     --------
@@ -73,6 +73,8 @@ def choose_points(cloud: Tensor, n: int, *, random: bool) -> Tensor:
 def spread_points(cloud: Tensor, n: int, *, most: int = MOST_POINTS) -> Tensor:
     """Take n points that cover a cloud, the same ones whatever their order.
 
+    **Shape** cloud ``(N, C)``, its first three channels the coordinates; output ``(n, C)``.
+
     Parameters
     ----------
     cloud : Tensor
@@ -80,8 +82,6 @@ def spread_points(cloud: Tensor, n: int, *, most: int = MOST_POINTS) -> Tensor:
         How many; a cloud that has no more is given as it is.
     most : int
         Of a longer cloud so many points are drawn first, always the same.
-
-    **Shape** cloud ``(N, C)``, its first three channels the coordinates; output ``(n, C)``.
 
     Examples
     --------

@@ -15,6 +15,8 @@ def critical_weights(model: nn.Module, cloud: Tensor, label: int | None = None) 
     above 0 are the critical points of PointNet (Qi et al., 2017), weighed by how much the class
     depends on them; for the other encoders they are those that reach it through neighbourhoods.
 
+    **Shape** cloud ``(N, C)``, output ``(N,)``.
+
     Parameters
     ----------
     model : nn.Module
@@ -22,8 +24,6 @@ def critical_weights(model: nn.Module, cloud: Tensor, label: int | None = None) 
     cloud : Tensor
     label : int, optional
         The class; by default the one that the model predicts.
-
-    **Shape** cloud ``(N, C)``, output ``(N,)``.
 
     Examples
     --------

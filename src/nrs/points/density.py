@@ -16,6 +16,8 @@ def density(xyz: Tensor, bandwidth: float, *, chunk: int = CHUNK) -> Tensor:
 
     The mean over the cloud of exp(−‖p − q‖² / 2h²) / (√(2π)·h).
 
+    **Shape** xyz ``(B, N, D)``, output ``(B, N)``.
+
     Parameters
     ----------
     xyz : Tensor
@@ -24,8 +26,6 @@ def density(xyz: Tensor, bandwidth: float, *, chunk: int = CHUNK) -> Tensor:
         h, more than 0.
     chunk : int
         At most so many distances are held at once (at least a row of N).
-
-    **Shape** xyz ``(B, N, D)``, output ``(B, N)``.
 
     Raises
     ------

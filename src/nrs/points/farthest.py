@@ -24,6 +24,8 @@ def farthest_from_centroid(xyz: Tensor) -> Tensor:
 def farthest_point_sampling(xyz: Tensor, n: int, *, start: Tensor | None = None) -> Tensor:
     """Sample n points of every cloud, each as far as can be from those before it.
 
+    **Shape** xyz ``(B, N, D)``, start ``(B,)`` int64, output ``(B, n)`` int64.
+
     Parameters
     ----------
     xyz : Tensor
@@ -38,8 +40,6 @@ def farthest_point_sampling(xyz: Tensor, n: int, *, start: Tensor | None = None)
     -------
     Tensor
         Row numbers in the order of sampling.
-
-    **Shape** xyz ``(B, N, D)``, start ``(B,)`` int64, output ``(B, n)`` int64.
 
     Raises
     ------

@@ -12,6 +12,8 @@ from nrs.points.gather import gather_points
 def sample_centres(xyz: Tensor, n: int, *, random: bool) -> Tensor:
     """Choose n points that cover each cloud; all of them, if it has no more.
 
+    **Shape** xyz ``(B, N, 3)``, output ``(B, min(n, N), 3)``.
+
     Parameters
     ----------
     xyz : Tensor
@@ -19,8 +21,6 @@ def sample_centres(xyz: Tensor, n: int, *, random: bool) -> Tensor:
     random : bool
         Whether the first centre is random, from torch's global generator (training), or the
         point farthest from the centroid (evaluation).
-
-    **Shape** xyz ``(B, N, 3)``, output ``(B, min(n, N), 3)``.
 
     Examples
     --------

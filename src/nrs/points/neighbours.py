@@ -20,6 +20,8 @@ def knn(x: Tensor, k: int, queries: Tensor | None = None, *, chunk: int = CHUNK)
 
     Distances are computed at least in float32, under autocast too.
 
+    **Shape** x ``(B, N, D)``, queries ``(B, M, D)``, output ``(B, M, k)`` int64.
+
     Parameters
     ----------
     x : Tensor
@@ -35,8 +37,6 @@ def knn(x: Tensor, k: int, queries: Tensor | None = None, *, chunk: int = CHUNK)
     -------
     Tensor
         Row numbers of x.
-
-    **Shape** x ``(B, N, D)``, queries ``(B, M, D)``, output ``(B, M, k)`` int64.
 
     Raises
     ------
@@ -63,6 +63,8 @@ def ball_query(x: Tensor, k: int, radius: float, queries: Tensor, *, chunk: int 
     Where fewer than k are that near, the nearest point fills the rest, even if it is itself
     farther than the radius.
 
+    **Shape** x ``(B, N, D)``, queries ``(B, M, D)``, output ``(B, M, k)`` int64.
+
     Parameters
     ----------
     x : Tensor
@@ -80,8 +82,6 @@ def ball_query(x: Tensor, k: int, radius: float, queries: Tensor, *, chunk: int 
     -------
     Tensor
         Row numbers of x.
-
-    **Shape** x ``(B, N, D)``, queries ``(B, M, D)``, output ``(B, M, k)`` int64.
 
     Raises
     ------

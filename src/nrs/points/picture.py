@@ -18,6 +18,8 @@ def draw_cloud(
 ) -> int:
     """Draw a cloud from two sides, its critical points in colour, and write it as PNG.
 
+    **Shape** cloud ``(N, C)``, weights ``(N,)``.
+
     Parameters
     ----------
     path : path
@@ -33,8 +35,6 @@ def draw_cloud(
     -------
     int
         How many points are highlighted.
-
-    **Shape** cloud ``(N, C)``, weights ``(N,)``.
 
     Raises
     ------
