@@ -208,34 +208,51 @@ def find_separator(head: str) -> str:
     >>> find_separator("a;b\\n1,5;2,5\\n"), find_separator('"x, y"\\tz\\n1\\t2\\n')
     (';', '\\t')
     """
-    best, found = (0.0, 0, 0), ","
+    best, found = (False, 0.0, 0, 0), ","
     for place, separator in enumerate(_SEPARATORS):
-        widths = []
-        try:
-            for row in csv.reader(io.StringIO(head), delimiter=separator):
-                if row:
-                    widths.append(len(row))
-                if len(widths) == _TRIED:
-                    break
-        except csv.Error:
-            continue
+        widths, fits = _widths(head, separator)
         # The last row may be cut.
         body = widths[1:-1] if len(widths) > 2 else widths[1:]
         if not widths or widths[0] < 2:
             continue
         share = sum(width == widths[0] for width in body) / len(body) if body else 1.0
-        rating = (round(share, 1), -(place >= 4), widths[0])
+        rating = (fits, round(share, 1), -(place >= 4), widths[0])
         if rating > best:
             best, found = rating, separator
     return found
 
 
+def _widths(head: str, separator: str) -> tuple[list[int], bool]:
+    """How many cells the first rows have, and whether quotes end where cells do."""
+    for strict in (True, False):
+        widths = []
+        try:
+            for row in csv.reader(io.StringIO(head), delimiter=separator, strict=strict):
+                if row:
+                    widths.append(len(row))
+                if len(widths) == _TRIED:
+                    break
+        except csv.Error as error:
+            # A quoted cell may be cut with the head.
+            if "end of data" not in str(error):
+                continue
+        return widths, strict
+    return [], False
+
+
 def clean_names(names: Iterable[str]) -> list[str]:
     """Names of columns without line breaks and blanks around them; a place for those without.
+
+    Tabs stay: in a file of another separator they are part of a name.
 
     Examples
     --------
     >>> clean_names(["weight,\\nkg ", "", "a"])
     ['weight, kg', 'column 2', 'a']
     """
-    return [" ".join(name.split()) or f"column {place}" for place, name in enumerate(names, 1)]
+    return [clean_name(name) or f"column {place}" for place, name in enumerate(names, 1)]
+
+
+def clean_name(name: str) -> str:
+    """A name without line breaks and repeated blanks; empty if it is nothing else."""
+    return " ".join(filter(None, re.split("[ \r\n\xa0]+", name)))

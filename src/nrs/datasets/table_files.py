@@ -28,6 +28,7 @@ from nrs.datasets.table_content import (
     MAX_DEPTH,
     OLE,
     ZIP,
+    clean_name,
     clean_names,
     depth,
     find_encoding,
@@ -152,7 +153,7 @@ def _read_csv(opened: _Opened, overrides: Overrides, as_text: Sequence[str]) -> 
     table = csv.read_csv(opened.stream(), *opened.csv_options(column_types=text))
     check_text(table.schema, opened.name)
     names = clean_names(table.schema.names)
-    unnamed = [place for place, name in enumerate(table.schema.names) if not name.strip()]
+    unnamed = [place for place, name in enumerate(table.schema.names) if not clean_name(name)]
     empty = [place for place in unnamed if table.column(place).null_count == table.num_rows]
     table = table.rename_columns(names).select([k for k in range(len(names)) if k not in empty])
     check_names(table.column_names, opened.name)

@@ -139,12 +139,8 @@ class NRSExcite(nn.Module):
         return x * self._gates(_pool(x)).to(x.dtype)[:, :, None, None]
 
     def own_work(self, x: Tensor, output: Tensor) -> tuple[int, int]:
-        """Multiply-adds and the paper's FLOPs but those of a folded map, for `nrs.core.count`."""
-        pooling = _pooling_flops(x)
-        if not isinstance(self.nrs, NRS):
-            return 0, pooling
-        macs = x.shape[0] * self.nrs.weight.numel()
-        return macs, macs + x.shape[0] * self.channels + pooling
+        """Multiply-adds and the paper's FLOPs of the pooling, for `nrs.core.count`."""
+        return 0, _pooling_flops(x)
 
     def _in_a_line(self, x: Tensor, layer: nn.Module) -> bool:
         """Whether :func:`_scale_in_a_line` applies: plain inference, where a bag is the choice."""
