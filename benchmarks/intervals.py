@@ -44,7 +44,7 @@ def read_set(name: str, seed: int) -> tuple[Any, np.ndarray, Any, np.ndarray]:
         if name.endswith("-raw"):
             y, y_test = np.exp(y), np.exp(y_test)
     else:
-        X, y, X_test, y_test = accuracy._data(name, seed)
+        X, y, X_test, y_test = accuracy.read(name, seed)
     kept = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
     return (X.iloc[kept] if hasattr(X, "iloc") else X[kept]), y[kept], X_test, y_test
 
