@@ -215,6 +215,11 @@ def test_rows_of_weight_zero_are_as_if_they_were_not_there(weighted):
     errors = np.abs(wild - model.oob_prediction_)[frame["weight"] > 0]
     assert errors.max() < 10
     _check_widest(model, frame[list("abcd")], errors.max())
+    usual = NRSRegressor(**QUICK).fit(
+        frame[list("abcd")], frame["number"], sample_weight=frame["weight"]
+    )
+    found = (one.predict_interval(frame[list("abcd")], 0.9999) for one in (model, usual))
+    np.testing.assert_array_equal(*found)
 
 
 def _check_widest(model, X, largest):
