@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
@@ -11,7 +12,13 @@ import numpy as np
 from nrs._util.atomic import atomic_write
 from nrs.datasets.archives import open_stream
 from nrs.datasets.dataset import Array
-from nrs.datasets.readers.letor_text import MalformedLineError, Pairs, parse_block
+from nrs.datasets.errors import DatasetFileError
+from nrs.datasets.readers.letor_text import (
+    MalformedLineError,
+    Pairs,
+    ZeroIndexError,
+    parse_block,
+)
 from nrs.datasets.readers.libsvm import whole_numbers
 from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
 
@@ -19,10 +26,21 @@ from nrs.datasets.readers.rows import MAX_BYTES, Rows, unreadable
 _BLOCK = 1 << 17
 
 
+class _LateZeroError(DatasetFileError):
+    """An index 0 after rows were given out as if indices began with 1."""
+
+
 def read_letor(
-    path: str | os.PathLike[str], *, n_features: int | None = None, max_bytes: int = MAX_BYTES
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Rows:
     """Read a LETOR file, plain or compressed, as dense arrays.
+
+    A value ``NULL`` is missing, NaN. Queries are whole numbers, or any texts without blanks and
+    colons.
 
     Parameters
     ----------
@@ -30,13 +48,16 @@ def read_letor(
         The file; gzip, bzip2 and xz are unpacked on the way.
     n_features : int, optional
         Width of X; the largest index in the file if not given.
+    zero_based : bool, optional
+        Whether indices begin with 0; by default they do if there is one.
     max_bytes : int, default=2**36
         Most bytes to read, counted as unpacked.
 
     Returns
     -------
     Rows
-        X (n, n_features) float32; y (n,) grades; qid (n,) the query of each row.
+        X (n, n_features) float32; y (n,) grades; qid (n,) the query of each row, as texts if one
+        is no whole number of 64 bits.
 
     Raises
     ------
@@ -55,7 +76,12 @@ def read_letor(
     >>> rows.X.tolist(), rows.y.tolist(), rows.qid.tolist()
     ([[0.5, 1.0], [0.0, 3.0]], [2, 0], [7, 7])
     """
-    parts = list(iter_letor(path, n_features=n_features, max_bytes=max_bytes))
+    try:
+        parts = list(
+            iter_letor(path, n_features=n_features, zero_based=zero_based, max_bytes=max_bytes)
+        )
+    except _LateZeroError:
+        parts = list(iter_letor(path, n_features=n_features, zero_based=True, max_bytes=max_bytes))
     if not parts:
         raise unreadable(path, "LETOR", "it has no rows")
     # Without a given width the last part is the widest.
@@ -68,6 +94,7 @@ def iter_letor(
     *,
     n_features: int | None = None,
     rows: int = 8192,
+    zero_based: bool | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Iterator[Rows]:
     """Read a LETOR file in parts of whole queries, in memory that does not grow with the file.
@@ -80,13 +107,16 @@ def iter_letor(
         Width of X; the largest index so far if not given, which may grow from part to part.
     rows : int, default=8192
         A part ends with the first query after so many rows.
+    zero_based : bool, optional
+        Whether indices begin with 0; by default they do if the rows of the first part have one.
     max_bytes : int, default=2**36
         Most bytes to read, counted as unpacked.
 
     Yields
     ------
     Rows
-        X (n, width) float32; y (n,) grades as float64; qid (n,).
+        X (n, width) float32; y (n,) grades as float64; qid (n,), numbers up to the first query
+        that is none.
 
     Raises
     ------
@@ -106,19 +136,35 @@ def iter_letor(
     """
     width = n_features or 0
     held: list[Rows] = []
-    n_held, line = 0, 0
+    n_held, line, widest, given = 0, 0, 0, False
     with open_stream(path, max_bytes=max_bytes) as file:
         for block in _blocks(file):
-            try:
-                pairs = parse_block(block)
-            except MalformedLineError as error:
-                number = line + error.line + 1
-                raise unreadable(path, "LETOR", f"line {number}: {error}") from None
-            widest = int(pairs.columns.max(initial=0))
+            pairs = None
+            while pairs is None:
+                try:
+                    pairs = parse_block(block, zero_based=bool(zero_based))
+                except MalformedLineError as error:
+                    problem = f"line {line + error.line + 1}: {error}"
+                    if zero_based is not None or not isinstance(error, ZeroIndexError):
+                        raise unreadable(path, "LETOR", problem) from None
+                    if given:
+                        problem += "; pass zero_based=True"
+                        raise _LateZeroError(str(unreadable(path, "LETOR", problem))) from None
+                    # What is held was read as if indices began with 1.
+                    zero_based, widest = True, widest + 1
+                    if n_features is not None and widest > n_features:
+                        problem += f" before; {widest - 1} is beyond {n_features} features"
+                        raise unreadable(path, "LETOR", problem) from None
+                    width = n_features or widest
+                    held = [_moved(part, width) for part in held]
+            widest = max(widest, int(pairs.columns.max(initial=0)))
             if n_features is not None and widest > n_features:
                 number = line + _line_of(block, pairs, n_features) + 1
                 raise unreadable(
-                    path, "LETOR", f"line {number}: index {widest} is beyond {n_features} features"
+                    path,
+                    "LETOR",
+                    f"line {number}: index {widest - bool(zero_based)} is beyond {n_features} "
+                    "features",
                 )
             width = max(width, widest)
             line += block.count(b"\n")
@@ -128,6 +174,7 @@ def iter_letor(
                 whole, rest = _split_at_query(_join(held, width))
                 held, n_held = [rest], len(rest.y)
                 if len(whole.y):
+                    given = True
                     yield whole
     if n_held:
         yield _join(held, width)
@@ -142,7 +189,7 @@ def write_letor(
 ) -> None:
     """Write rows with queries as LETOR text, atomically.
 
-    Values are written so that they are read back as the same float32.
+    Values are written so that they are read back as the same float32, missing ones as ``NULL``.
 
     Parameters
     ----------
@@ -158,8 +205,8 @@ def write_letor(
     Raises
     ------
     ValueError
-        If rows have no queries, X, y and qid differ in length, y or qid hold what is no number, or
-        there are fewer comments than rows.
+        If rows have no queries, X, y and qid differ in length, y holds what is no number, qid
+        fractions or texts of several words, or there are fewer comments than rows.
 
     Examples
     --------
@@ -180,15 +227,21 @@ def write_letor(
                     f"X, y and qid must have as many rows each, however: {lengths}; give the "
                     "query of each row"
                 )
-            y, qid = _numbers("y", y), _numbers("qid", qid)
+            y, qid = _numbers("y", y), _queries(qid)
             for x, label, query in zip(np.asarray(X, np.float32), y, qid, strict=True):
                 kept = np.arange(len(x)) if zeros else np.flatnonzero(x)
-                words = x[kept].astype(str).tolist()
+                words = np.where(np.isnan(x[kept]), "NULL", x[kept].astype(str)).tolist()
                 pairs = (
                     f"{i}:{_short(w)}" for i, w in zip((kept + 1).tolist(), words, strict=True)
                 )
                 note = "" if notes is None else f" # {_next_comment(notes)}".replace("\n", " ")
-                text = " ".join([_short(str(label)), f"qid:{_short(str(query))}", *pairs])
+                text = " ".join(
+                    [
+                        _short(str(label)),
+                        f"qid:{query if isinstance(query, str) else _short(str(query))}",
+                        *pairs,
+                    ]
+                )
                 file.write(f"{text}{note}\n".encode())
 
 
@@ -204,10 +257,25 @@ def _numbers(name: str, values: Array) -> Array:
     else:
         return found
     raise ValueError(
-        f"{name} must hold {'whole ' if name == 'qid' else ''}numbers to be written as LETOR text, "
-        f"however: {problem}; number them, for instance by np.unique({name}, "
+        f"{name} must hold {'whole ' if name == 'qid' else ''}numbers to be written as LETOR "
+        f"text; got {problem}. Number them, for instance by np.unique({name}, "
         "return_inverse=True)[1]"
     )
+
+
+def _queries(qid: Array) -> Array:
+    """Queries as LETOR's text can hold them: whole numbers, or texts of one word."""
+    found = np.asarray(qid)
+    if found.dtype.kind not in "OUS":
+        return _numbers("qid", found)
+    texts = [text.decode() if isinstance(text, bytes) else str(text) for text in found.tolist()]
+    wrong = next((text for text in texts if not text or re.search(r"[\s:#]", text)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"qid must hold texts without blanks, colons and #, to be written as LETOR text; got "
+            f"{wrong!r}. Number them, for instance by np.unique(qid, return_inverse=True)[1]"
+        )
+    return np.array(texts)
 
 
 def _next_comment(comments: Iterator[str]) -> str:
@@ -233,6 +301,13 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
             pieces.append(piece)
     if any(pieces):
         yield b"".join(pieces)
+
+
+def _moved(rows: Rows, width: int) -> Rows:
+    """Rows whose indices begin with 0, read as if they began with 1."""
+    moved: Array = np.zeros((len(rows.y), width), np.float32)
+    moved[:, 1:] = rows.X[:, : width - 1]
+    return rows._replace(X=moved)
 
 
 def _line_of(block: bytes, pairs: Pairs, n_features: int) -> int:

@@ -4,7 +4,7 @@ Every byte gets the number that the four digits ending at it spell, by two doubl
 digits); a token's value is then made of those at its last byte and four before, modulo ten to its
 length. A decimal point counts as a digit 0 and is taken out again. So a block costs a fixed number
 of passes over its bytes and a few over its tokens. What does not look like digits (exponents,
-infinities, typing errors) is given to Python's `float`, one by one.
+infinities, typing errors) is given to Python's `float`, one by one; a value ``NULL`` is missing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _POWERS = 10 ** np.arange(9, dtype=np.uint32)
 # Digits of which every number is exact in float64.
 _MOST_DIGITS = 15
 _MOST_INDEX_DIGITS = 8
+# How LETOR's own files say that a feature has no value.
+_NULL = b"NULL"
 # Whole numbers below this are exact in float64.
 _EXACT = 2**53
 _NO_POINT = 64
@@ -36,10 +38,15 @@ class MalformedLineError(ValueError):
         self.line = line
 
 
+class ZeroIndexError(MalformedLineError):
+    """A line with index 0, where indices were to begin with 1."""
+
+
 class Pairs(NamedTuple):
     """The numbers of a block of lines.
 
-    labels, qids : (n_lines,) float64 and int64
+    labels : (n_lines,) float64
+    qids : (n_lines,) int64; texts if a query of the block is no whole number of 64 bits
     counts : (n_lines,) how many pairs each has.
     columns, values : (n_pairs,) index from 1 and float64 value of each pair, line by line.
         The first pair of a line is its query, with index 0.
@@ -67,11 +74,19 @@ class Pairs(NamedTuple):
         return X[:, 1:]
 
 
-def parse_block(block: bytes) -> Pairs:
+def parse_block(block: bytes, *, zero_based: bool = False) -> Pairs:
     """Read whole lines ``label qid:query index:value … # comment``; blank lines are passed over.
+
+    Parameters
+    ----------
+    block : bytes
+    zero_based : bool
+        Whether indices in the text begin with 0; in the result they begin with 1.
 
     Raises
     ------
+    ZeroIndexError
+        At the first line with index 0, if none may be 0.
     MalformedLineError
         At the first line that is not of this form.
 
@@ -82,6 +97,9 @@ def parse_block(block: bytes) -> Pairs:
     ([2.0, 0.0], [7, 7])
     >>> pairs.columns.tolist(), pairs.values.tolist()
     ([0, 1, 3, 0, 2], [7.0, 0.5, -10.0, 7.0, 12.0])
+    >>> pairs = parse_block(b"1 qid:shoes 0:NULL 1:2\\n", zero_based=True)
+    >>> pairs.qids.tolist(), pairs.dense(2).tolist()
+    (['shoes'], [[nan, 2.0]])
     """
     text = _Text(block)
     starts, ends, colons = text.tokens()
@@ -99,7 +117,9 @@ def parse_block(block: bytes) -> Pairs:
     # The first pair of each line is its query.
     queries = first - np.arange(n_lines)
     counts = np.diff(np.append(queries, len(colons)))
-    if n_lines and (counts.min() < 1 or not text.spell_qid(starts[queries], colons[queries])):
+    if n_lines and counts.min() < 1:
+        raise _explain(block)
+    if not text.spell(b"qid", starts[queries], colons[queries]).all():
         raise _explain(block)
     columns = text.integers(starts, colons)
     values, digits = text.numbers(colons + 1, ends)
@@ -112,12 +132,20 @@ def parse_block(block: bytes) -> Pairs:
             starts[queries] = colons[queries]
             if not text.all_digits(starts, colons):
                 raise _explain(block)
-            text.read_others(colons + 1, ends, digits, values, block)
-            text.read_others(label_starts, label_ends, label_digits, labels, block)
+            is_query: Array = np.zeros(len(colons), dtype=bool)
+            is_query[queries] = True
+            nulls = text.spell(_NULL, colons + 1, ends) & ~is_query
+            values[nulls], digits[nulls] = np.nan, 0
+            if not text.read_others(colons + 1, ends, digits, values, may_be_text=is_query):
+                raise _explain(block)
+            if not text.read_others(label_starts, label_ends, label_digits, labels):
+                raise _explain(block)
+    if zero_based:
+        columns += 1
     columns[queries] = 0
     if np.count_nonzero(columns) != len(columns) - n_lines:
         raise _explain(block)
-    qids = text.whole_numbers(colons[queries] + 1, ends[queries], values[queries], block)
+    qids = text.names(colons[queries] + 1, ends[queries], values[queries])
     return Pairs(labels, qids, counts, columns, values)
 
 
@@ -164,11 +192,12 @@ class _Text:
         first = np.searchsorted(starts, breaks)
         return first[:-1][first[:-1] < first[1:]]
 
-    def spell_qid(self, starts: Array, ends: Array) -> bool:
-        """Whether each of these tokens is ``qid``."""
-        if not (ends - starts == 3).all():
-            return False
-        return all((self.bytes[starts + k] == byte).all() for k, byte in enumerate(b"qid"))
+    def spell(self, word: bytes, starts: Array, ends: Array) -> Array:
+        """Which of these tokens are the word."""
+        found: Array = ends - starts == len(word)
+        for place, byte in enumerate(word):
+            found[found] = self.bytes[starts[found] + place] == byte
+        return found
 
     def integers(self, starts: Array, ends: Array) -> Array:
         """The numbers that at most eight digits each spell."""
@@ -226,27 +255,37 @@ class _Text:
         digits[pair] = np.where(right, mantissa_digits + exponent_digits, -1)
 
     def read_others(
-        self, starts: Array, ends: Array, digits: Array, values: Array, block: bytes
-    ) -> None:
-        """Read one by one the tokens that are no plain decimals: infinities, long ones, errors."""
+        self, starts: Array, ends: Array, digits: Array, values: Array,
+        may_be_text: Array | None = None,
+    ) -> bool:  # fmt: skip
+        """Read one by one the tokens that are no plain decimals: infinities, long ones, errors.
+
+        False if one is no number and may not be a text; what is a text is NaN.
+        """
         for token in np.flatnonzero(self._count(starts, ends) != digits).tolist():
             number = _float(self.content[starts[token] : ends[token]])
-            if number is None:
-                raise _explain(block)
-            values[token] = number
+            if number is None and (may_be_text is None or not may_be_text[token]):
+                return False
+            values[token] = np.nan if number is None else number
+        return True
 
-    def whole_numbers(self, starts: Array, ends: Array, values: Array, block: bytes) -> Array:
-        """Values that must be whole as int64, read again where float64 has lost their digits."""
-        exact = np.abs(values) < _EXACT
-        if (values[exact] != np.floor(values[exact])).any():
-            raise _explain(block)
+    def names(self, starts: Array, ends: Array, values: Array) -> Array:
+        """Queries as whole numbers, read again where float64 has lost digits; else all as texts."""
+        exact = (np.abs(values) < _EXACT) & (values == np.floor(values))
         numbers: Array = np.where(exact, values, 0).astype(np.int64)
+        texts = {}
         for token in np.flatnonzero(~exact).tolist():
-            number = _whole(self.content[starts[token] : ends[token]])
+            spelled = self.content[starts[token] : ends[token]]
+            number = _whole(spelled)
             if number is None:
-                raise _explain(block)
-            numbers[token] = number
-        return numbers
+                texts[token] = spelled.decode("utf-8", "replace")
+            else:
+                numbers[token] = number
+        if not texts:
+            return numbers
+        named = numbers.astype(str).astype(object)
+        named[list(texts)] = list(texts.values())
+        return named.astype(str)
 
     def _eight(self, last: Array) -> Array:
         """The numbers that the eight digits up to these bytes spell."""
@@ -294,6 +333,10 @@ def _explain(block: bytes) -> MalformedLineError:
             problem = _problem(tokens)
             if problem:
                 return MalformedLineError(number, problem)
+            zero = next((token for token in tokens[2:] if int(token.split(b":")[0]) == 0), None)
+            if zero is not None:
+                what = f"{_shown(zero)} has index 0, and indices begin with 1"
+                return ZeroIndexError(number, what)
     return MalformedLineError(0, "the block cannot be read")
 
 
@@ -302,19 +345,17 @@ def _problem(tokens: list[bytes]) -> str | None:
         return f"the label {_shown(tokens[0])} is not a number"
     if len(tokens) < 2 or not tokens[1].startswith(b"qid:"):
         return "there is no query (qid:…) after the label"
-    if _whole(tokens[1][4:]) is None:
-        return f"the query {_shown(tokens[1])} is not a whole number of 64 bits"
+    if not tokens[1][4:] or b":" in tokens[1][4:]:
+        return f"the query {_shown(tokens[1])} must be a number or a text without colons"
     for token in tokens[2:]:
         index, colon, value = token.partition(b":")
         if (
             not colon
             or not index.isdigit()
             or len(index) > _MOST_INDEX_DIGITS
-            or _float(value) is None
+            or (value != _NULL and _float(value) is None)
         ):
             return f"{_shown(token)} is not a pair index:value"
-        if int(index) == 0:
-            return f"{_shown(token)} has index 0, and indices begin with 1"
     return None
 
 
