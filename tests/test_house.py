@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "nrs"
 # Data walks one way: a package imports only from those before it.
 ROAD = [
-    "_util", "engine", "core", "datasets", "training", "tabular", "files", "ranking", "vision",
+    "_util", "engine", "core", "datasets", "training", "tabular", "ranking", "files", "vision",
     "points", "baselines", "pages", "paper", "cli",
 ]  # fmt: skip
 

@@ -22,6 +22,6 @@ def test_rows_have_the_columns_of_the_fit(tmp_path):
 
 def test_another_estimator_is_named(tmp_path):
     path = tmp_path / "model.safetensors"
-    write_model(path, {}, {"estimator": "NRSRanker"}, kind="table")
-    with pytest.raises(ModelFileError, match=r"NRSRegressor; it holds one of NRSRanker. Load it"):
+    write_model(path, {}, {"estimator": "MLPClassifier"}, kind="table")
+    with pytest.raises(ModelFileError, match=r"NRSRanker; it holds one of MLPClassifier. Load it"):
         load_model(path)

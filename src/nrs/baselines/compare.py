@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nrs.baselines.registry import available, make, names
+from nrs.baselines.registry import Task, available, make, names
 from nrs.files.read import LabelledTable
 from nrs.files.scores import Scored
 
@@ -137,7 +137,8 @@ def _run(one: Compared, table: LabelledTable, kept: Any, held: Any, seed: int) -
     ours: dict[str, Any] = {"preset": "default"} if one.name == "NRS" else {}
     if table.categorical:
         ours["categorical_features"] = table.categorical
-    model = make(one.name, task=table.task, seed=seed, **ours)
+    task: Task = "classification" if table.task == "classification" else "regression"
+    model = make(one.name, task=task, seed=seed, **ours)
     begin = time.perf_counter()
     model.fit(table.features.take(kept), table.truth[kept])
     fitted = time.perf_counter()

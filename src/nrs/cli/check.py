@@ -7,18 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import (
-    AsJson,
-    Dates,
-    Decimal,
-    Drop,
-    Encoding,
-    Labelled,
-    Na,
-    Sheet,
-    Types,
-    read_types,
-)
+from nrs.cli.options import AsJson, Drop, Labelled
+from nrs.cli.reading import reads_files
 from nrs.cli.report import in_flags
 from nrs.cli.terminal import echo, echo_json
 
@@ -27,6 +17,7 @@ FLAGS = {name: f"--{name}" for name in ("dates", "decimal", "drop", "task")}
 
 
 @refusals
+@reads_files
 def check(
     source: Labelled,
     target: Annotated[
@@ -34,12 +25,8 @@ def check(
         typer.Option("--target", "-t", help="Column to predict; adds checks of it."),
     ] = None,
     drop: Drop = None,
-    encoding: Encoding = "auto",
-    sheet: Sheet = None,
-    decimal: Decimal = "",
-    dates: Dates = "",
-    na: Na = None,
-    types: Types = None,
+    *,
+    reading: dict[str, Any],
     as_json: AsJson = False,
 ) -> None:
     """Show how a table is read, and what in it makes a model or its scores worse than they look.
@@ -48,14 +35,11 @@ def check(
 
     Example: nrs check churn.csv --target churned
     """
-    from nrs.datasets.convert import Overrides
     from nrs.datasets.table_files import read_table_file
     from nrs.files.check import check_labelled, check_table
     from nrs.files.read import describe_readings, find_readings, read_labelled
     from nrs.files.targets import split_names
 
-    overrides = Overrides(decimal, dates, tuple(na or ()), read_types(types))
-    reading: dict[str, Any] = {"encoding": encoding, "sheet": sheet, "overrides": overrides}
     if target is None:
         table = read_table_file(source, **reading)
         dropped = split_names(drop or [], table.column_names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,16 +11,17 @@ from nrs.cli.options import (
     AsJson,
     Categorical,
     Drop,
-    Encoding,
     Labelled,
     Seed,
     Target,
     Task,
 )
+from nrs.cli.reading import reads_files
 from nrs.cli.terminal import Grid, echo_json, echo_status
 
 
 @refusals
+@reads_files
 def compare(
     source: Labelled,
     target: Target,
@@ -32,7 +33,8 @@ def compare(
     seed: Seed = 0,
     drop: Drop = None,
     categorical: Categorical = None,
-    encoding: Encoding = "auto",
+    *,
+    reading: dict[str, Any],
     as_json: AsJson = False,
 ) -> None:
     """Cross-validate NRS, a random forest, LightGBM and XGBoost (GBDT) on the same folds.
@@ -50,7 +52,7 @@ def compare(
         task=task,
         drop=drop or [],
         categorical=categorical or [],
-        encoding=encoding,
+        **reading,
     )
 
     def show(method: str, fold: int) -> None:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nrs.cli.errors import refusals
 from nrs.cli.options import (
     AsJson,
-    Encoding,
     LabelledParts,
     Model,
     echo_scores,
     score_line,
 )
+from nrs.cli.reading import reads_files
 from nrs.cli.terminal import echo, echo_json
 
 
 @refusals
+@reads_files
 def evaluate(
     model: Model,
     source: LabelledParts,
@@ -31,7 +32,17 @@ def evaluate(
             "repeat the option.",
         ),
     ] = None,
-    encoding: Encoding = "auto",
+    qid: Annotated[
+        str | None,
+        typer.Option(
+            "--qid",
+            metavar="COLUMN",
+            help="Column of queries, of a ranker; default: as in the fit.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    reading: dict[str, Any],
     as_json: AsJson = False,
 ) -> None:
     """Score a model on labelled rows that it was not trained on.
@@ -49,7 +60,7 @@ def evaluate(
     names = target or ([known] if isinstance(known, str) else known)
     if names is None:
         raise ValueError(f"{model} does not name its target; add --target COLUMN")
-    scored, unlabelled = evaluate_file(fitted, source, names, encoding=encoding)
+    scored, unlabelled = evaluate_file(fitted, source, names, qid=qid, **reading)
     scores = scored.scores()
     by_target = scored.scores_by_target() if isinstance(scored, ScoredTargets) else {}
     several, names = bool(by_target), list(by_target) or names

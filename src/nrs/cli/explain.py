@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Encoding, Model
+from nrs.cli.options import AsJson, Model
+from nrs.cli.reading import reads_files
 from nrs.cli.terminal import echo, echo_json
 
 
 @refusals
+@reads_files
 def explain(
     model: Model,
     source: Annotated[
@@ -27,7 +29,8 @@ def explain(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write an HTML page with drawings of the trees.")
     ] = None,
-    encoding: Encoding = "auto",
+    *,
+    reading: dict[str, Any],
     as_json: AsJson = False,
 ) -> None:
     """Show the columns of a model by importance, and its most decisive trees.
@@ -49,7 +52,7 @@ def explain(
         from nrs._util.atomic import atomic_write
         from nrs.pages.fit_report import draw_explanation
 
-        rows = None if source is None else read_rows(fitted, source, encoding=encoding)
+        rows = None if source is None else read_rows(fitted, source, **reading)
         page = draw_explanation(fitted, model.name, trees, rows)
         with atomic_write(html) as file:
             file.write(page.encode())

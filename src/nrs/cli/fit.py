@@ -16,10 +16,7 @@ from nrs.cli.options import (
     AsJson,
     Categorical,
     ClassWeight,
-    Dates,
-    Decimal,
     Drop,
-    Encoding,
     Force,
     Groups,
     Holdout,
@@ -28,25 +25,23 @@ from nrs.cli.options import (
     Loss,
     Metric,
     Monotone,
-    Na,
     Offset,
     Quantiles,
+    QueryColumn,
     Seed,
-    Sheet,
     Targets,
     Task,
     Threshold,
     Time,
-    Types,
     Weight,
     check_jobs,
     class_settings,
     echo_scores,
     loss_of,
-    read_types,
     score_line,
     signs_of,
 )
+from nrs.cli.reading import reads_files
 from nrs.cli.report import in_flags
 from nrs.cli.terminal import Grid, echo, echo_json
 
@@ -72,6 +67,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
 
 
 @refusals
+@reads_files
 def fit(
     source: LabelledParts,
     target: Targets,
@@ -98,6 +94,7 @@ def fit(
     groups: Groups = None,
     time: Time = None,
     sample_weight: Weight = None,
+    qid: QueryColumn = None,
     holdout: Holdout = None,
     jobs: Jobs = 1,
     workers: Annotated[
@@ -117,16 +114,12 @@ def fit(
             help="Checkpoint folder; an interrupted fit resumes from it.", show_default=False
         ),
     ] = None,
-    encoding: Encoding = "auto",
-    sheet: Sheet = None,
-    decimal: Decimal = "",
-    dates: Dates = "",
-    na: Na = None,
-    types: Types = None,
     stream: Annotated[
         bool,
         typer.Option("--stream", help="Read a Parquet or Arrow file in chunks."),
     ] = False,
+    *,
+    reading: dict[str, Any],
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -142,26 +135,37 @@ def fit(
     """
     if preset not in _PRESETS:
         raise ValueError(f"preset must be one of {', '.join(_PRESETS)}; got {preset!r}")
-    signs, wanted = signs_of(monotone), loss_of(loss, quantiles)
+    if qid is not None:
+        _refuse_of_rankers(
+            {
+                "--task": task != "auto", "--quantiles": quantiles, "--offset": offset,
+                "--monotone": monotone, "--class-weight": class_weight, "--threshold": threshold,
+                "--groups": groups, "--time": time, "--workers": workers > 1,
+                "--divide": divide != "auto", "--stream": stream,
+            }
+        )  # fmt: skip
+        wanted: dict[str, Any] = {} if loss == "squared" else {"loss": loss}
+    else:
+        wanted = loss_of(loss, quantiles)
+    signs = signs_of(monotone)
     of_classes = class_settings(class_weight, threshold)
     # Counts are numbers, however few.
-    task = "regression" if wanted and task == "auto" else task
-    if wanted and task != "regression":
+    task = "regression" if wanted and qid is None and task == "auto" else task
+    if wanted and qid is None and task != "regression":
         raise ValueError("--loss and --quantiles are for a numeric target; leave --task out")
     model_path, page_path = output_paths(source, out, force=force, report=report)
-    from nrs.datasets.convert import Overrides
     from nrs.files.check import check_labelled
     from nrs.files.fit import check_holdout, fit_table
     from nrs.files.read import is_streamed
-    from nrs.files.scores import Scored
+    from nrs.files.scores import ScoredTargets
     from nrs.training.processes import processes
 
     columns: dict[str, Any] = {"drop": drop or [], "categorical": categorical or []}
     columns |= {"offset": offset, "groups": groups, "time": time, "sample_weight": sample_weight}
-    stream = stream or is_streamed(source)
+    columns |= {} if qid is None else {"qid": qid}
+    # A ranker reads all rows: those of a query may be anywhere.
+    stream = stream or (qid is None and is_streamed(source))
     check_holdout(holdout, streamed=stream)
-    overrides = Overrides(decimal, dates, tuple(na or ()), read_types(types))
-    reading: dict[str, Any] = {"encoding": encoding, "sheet": sheet, "overrides": overrides}
     # The processes of a launcher such as torchrun, if there is one; one of them prints and writes.
     with processes() as group:
         table = _read(source, target, task, columns, reading, stream)
@@ -200,12 +204,20 @@ def fit(
             echo("too few rows to score the model; use nrs evaluate on others")
         else:
             mean = "" if table.targets is None else f", mean of {len(table.targets.names)} targets"
-            if isinstance(fitted.scored, Scored):
+            if not isinstance(fitted.scored, ScoredTargets):
                 echo(f"{table.target}: {fitted.scored.headline()}")
             echo(f"{about['scored_on']}{mean}: {score_line(about['scores'])}")
             if "scores_by_target" in about:
                 echo_scores(about["scores_by_target"])
         echo("wrote " + " and ".join(written))
+
+
+def _refuse_of_rankers(given: dict[str, Any]) -> None:
+    """Refuse options that are not for rankers."""
+    for flag, value in given.items():
+        if value:
+            threads = "; --jobs is its threads" if flag == "--workers" else ""
+            raise ValueError(f"{flag} is not for a ranker, which --qid asks for{threads}")
 
 
 def _read(
@@ -219,6 +231,11 @@ def _read(
     from nrs.files.read import read_labelled, scan_labelled
 
     if stream:
+        if reading["overrides"]:
+            raise ValueError(
+                "--decimal, --dates, --na and --type are for text files and workbooks; a streamed "
+                "table has types of its own. Leave them out."
+            )
         return scan_labelled(source, target, task=task, **columns)
     options: dict[str, Any] = {**reading, **columns}
     return read_labelled(source, target, task=task, **options)

@@ -62,56 +62,11 @@ Monotone = Annotated[
         "age=+1,price=-1; comma-separated, or repeat the option.",
     ),
 ]
-Encoding = Annotated[str, typer.Option(help="Encoding of a text file; auto finds it.")]
-Sheet = Annotated[
-    str | None, typer.Option(help="Sheet of a workbook; default: the first.", show_default=False)
-]
-Decimal = Annotated[
-    str, typer.Option(help="Decimal sign of all numbers: . or ,", show_default=False)
-]
-Dates = Annotated[
-    str, typer.Option(help="Order of all dates: dmy, mdy or ymd.", show_default=False)
-]
-Na = Annotated[
-    list[str] | None,
-    typer.Option("--na", help="Cell that means missing, such as -200; may be repeated."),
-]
-Types = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--type",
-        metavar="COLUMN=TYPE",
-        help="What a column is: number, date, time, category or text; may be repeated.",
-    ),
-]
-
-
-def read_types(given: list[str] | None) -> dict[str, str]:
-    """Types of columns from COLUMN=TYPE; a name may hold an equals sign.
-
-    Raises
-    ------
-    ValueError
-
-    Examples
-    --------
-    >>> read_types(["zip=category", "a=b=date"])
-    {'zip': 'category', 'a=b': 'date'}
-    """
-    found = {}
-    for text in given or []:
-        name, sign, kind = text.rpartition("=")
-        if not sign or not name:
-            raise ValueError(f"type must be COLUMN=TYPE, such as zip=category; got {text!r}")
-        found[name] = kind
-    return found
-
-
 Loss = Annotated[
     str,
     typer.Option(
         help="Of a numeric target: squared, absolute, huber, poisson, gamma, tweedie, or quantile "
-        "(5, 50 and 95 %)."
+        "(5, 50 and 95 %). Of a ranker: lambdarank, listnet and others."
     ),
 ]
 Offset = Annotated[
@@ -166,6 +121,16 @@ Weight = Annotated[
         "--weight",
         metavar="COLUMN",
         help="Column of how much each row counts in training. No feature.",
+        show_default=False,
+    ),
+]
+QueryColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--qid",
+        metavar="COLUMN",
+        help="Column of queries: fits a ranker, whose target holds grades of relevance. No "
+        "feature.",
         show_default=False,
     ),
 ]
@@ -317,4 +282,8 @@ _WORDS = {
     "r2": "R²",
     "rmse": "RMSE",
     "mae": "MAE",
+    "map": "MAP",
+    "mrr": "MRR",
+    "ndcg@10": "NDCG@10",
+    "ndcg@5": "NDCG@5",
 }

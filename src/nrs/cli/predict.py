@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.options import AsJson, Encoding, Jobs, Model, Sheet
+from nrs.cli.options import AsJson, Jobs, Model
+from nrs.cli.reading import reads_files
 from nrs.cli.terminal import echo, echo_json, table_output
 
 # The kind in a model file's header -> the module whose predict_file(model, input) reads such a
@@ -25,6 +26,7 @@ PLAIN = (".csv", ".json")
 
 
 @refusals
+@reads_files
 def predict(
     model: Model,
     source: Annotated[
@@ -67,8 +69,8 @@ def predict(
         ),
     ] = False,
     jobs: Jobs = 1,
-    encoding: Encoding = "auto",
-    sheet: Sheet = None,
+    *,
+    reading: dict[str, Any],
     as_json: AsJson = False,
 ) -> None:
     """Predict with a saved model; the model file says what it reads.
@@ -84,7 +86,7 @@ def predict(
     if safe_csv:
         _check_csv(output, as_json)
     kind = read_kind(model)
-    if kind == "table":
+    if kind in ("table", "ranker"):
         levels = {"interval": interval, "sets": sets}
         options = {"probabilities": probabilities, "keep": keep or [], **levels}
         _predict_table(
@@ -94,15 +96,14 @@ def predict(
             jobs,
             as_json,
             safe_csv,
-            encoding=encoding,
-            sheet=sheet,
             **options,
+            **reading,
         )
         return
     if kind not in PREDICTORS:
         raise ValueError(
-            f"{model} must hold a model of kind table, {', '.join(PREDICTORS)}; its kind is "
-            f"{kind!r}. See: nrs info {model}"
+            f"{model} must hold a model of kind table, ranker, {', '.join(PREDICTORS)}; its kind "
+            f"is {kind!r}. See: nrs info {model}"
         )
     if keep or interval is not None or sets is not None:
         raise ValueError(

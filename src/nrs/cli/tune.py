@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,7 +22,6 @@ from nrs.cli.options import (
     AsJson,
     Categorical,
     Drop,
-    Encoding,
     Force,
     Labelled,
     Seed,
@@ -31,10 +30,12 @@ from nrs.cli.options import (
     check_jobs,
     score_line,
 )
+from nrs.cli.reading import reads_files
 from nrs.cli.terminal import echo, echo_json
 
 
 @refusals
+@reads_files
 def tune(
     source: Labelled,
     target: Target,
@@ -60,7 +61,8 @@ def tune(
     jobs: Annotated[
         int, typer.Option(help="Parallel processes; -1 for one per core.", callback=check_jobs)
     ] = 1,
-    encoding: Encoding = "auto",
+    *,
+    reading: dict[str, Any],
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +80,7 @@ def tune(
         task=task,
         drop=drop or [],
         categorical=categorical or [],
-        encoding=encoding,
+        **reading,
     )
     prints = not (quiet or as_json)
     if prints:

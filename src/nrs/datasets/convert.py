@@ -60,6 +60,9 @@ class Overrides:
     na: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
 
+    def __bool__(self) -> bool:
+        return self != Overrides()
+
     def __post_init__(self) -> None:
         if self.decimal not in ("", ".", ","):
             raise ValueError(f"decimal must be '.' or ','; got {self.decimal!r}")

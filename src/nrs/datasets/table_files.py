@@ -134,6 +134,7 @@ def read_table_file(
         elif opened.format == "json lines":
             table = _read_json(opened, overrides or Overrides(), as_text)
         else:
+            _refuse_overrides(overrides, opened.name)
             batches, schema = opened.batches(None)
             check_names(schema.names, opened.name)
             table = import_pyarrow().Table.from_batches(batches, schema)
@@ -186,6 +187,7 @@ def stream_table_file(
     also: Sequence[str] = (),
     encoding: str = AUTO,
     sheet: str | None = None,
+    overrides: Overrides | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[Any]:
     """Read some columns of a table, chunk after chunk, with bounded memory.
@@ -196,13 +198,13 @@ def stream_table_file(
         As for `read_table_file`; or a folder, a pattern, a list of Parquet or Arrow files, or a
         `Table` of them.
     columns : mapping of name to kind
-        The columns to read, in this order, each "number", "boolean", "category", "date" or
-        "duration": what the cells of a text file are read as. A file with types of its own keeps
-        them.
+        The columns to read, in this order, each "number", "boolean", "category", "date",
+        "duration", or "text" for cells that a model reads by a plan: what the cells of a text file
+        are read as. A file with types of its own keeps them.
     also : sequence of str
         Further columns to read, as they are: cells of a CSV file as text.
-    encoding, sheet : str
-        As for `read_table_file`.
+    encoding, sheet, overrides
+        As for `read_table_file`. With overrides a file is read whole.
     chunk_bytes : int
         Bytes of text in a chunk.
 
@@ -231,8 +233,17 @@ def stream_table_file(
     wanted = [*columns, *(name for name in also if name not in columns)]
     if isinstance(source, Table) or is_parts(source):
         parts = source.select(wanted) if isinstance(source, Table) else Table(source, None, wanted)
+        _refuse_overrides(overrides, parts.parts[0].path)
         for chunk in parts.chunks(columns=wanted):
             yield pyarrow.Table.from_batches([chunk.batch]).select([*columns, *also])
+        return
+    if overrides:
+        texts = [*also, *(name for name, kind in columns.items() if kind == "category")]
+        table = read_table_file(
+            source, as_text=texts, encoding=encoding, sheet=sheet, overrides=overrides
+        )
+        check_wanted(wanted, table.column_names, os.fspath(source))
+        yield table.select([*columns, *also])
         return
     with (
         _opened(source, encoding, sheet) as opened,
@@ -256,7 +267,15 @@ def stream_table_file(
             raise no_rows(opened.name)
 
 
-def column_names(source: Any, *, encoding: str = AUTO) -> list[str]:
+def _refuse_overrides(overrides: Overrides | None, name: str) -> None:
+    if overrides:
+        raise TableFileError(
+            f"{name} has types of its own: decimal, dates, na and type are for text files and "
+            "workbooks. Leave them out."
+        )
+
+
+def column_names(source: Any, *, encoding: str = AUTO, sheet: str | None = None) -> list[str]:
     """The columns of a table, from its head; not for standard input, which would be used up.
 
     Raises
@@ -267,7 +286,7 @@ def column_names(source: Any, *, encoding: str = AUTO) -> list[str]:
     import_pyarrow()
     if isinstance(source, Table) or is_parts(source):
         return list((source if isinstance(source, Table) else Table(source)).columns)
-    with _opened(source, encoding) as opened, clear_errors(opened.name, opened.names):
+    with _opened(source, encoding, sheet) as opened, clear_errors(opened.name, opened.names):
         if opened.format in _TEXTS:
             names = opened.sniff().names
         else:

@@ -106,7 +106,9 @@ def check_table(
 
 def check_labelled(table: LabelledTable) -> list[Finding]:
     """As :func:`check_table`, of a table that was read for a fit; of a streamed one, its sample."""
-    return check_table(table.features, table.truth, task=table.task, target=table.target)
+    # Grades are numbers in an order.
+    task = "regression" if table.task == "ranking" else table.task
+    return check_table(table.features, table.truth, task=task, target=table.target)
 
 
 def _read(table: Table, index: int) -> Column:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,29 +12,47 @@ from nrs.datasets.convert import apply_plan
 from nrs.datasets.reading import Plan
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import stream_table_file
-from nrs.files.scores import AnyScored, model_outputs, score_outputs
+from nrs.files.queries import ScoredQueries, check_grades
+from nrs.files.scores import AnyScored, ScoredTimes, model_outputs, score_outputs
 from nrs.files.targets import Task, encode_targets, labelled_rows, target_names, target_values
+from nrs.ranking import NRSRanker
+from nrs.ranking.queries import group_queries
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.predict_file import Source, TargetColumns, input_columns, model_rows, offset_column
+from nrs.tabular.targets.survival import SurvivalTarget
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from nrs.tabular.types import TableModel
 
 
 def evaluate_file(
-    model: TableModel, source: Source, target: str | Sequence[str], *, encoding: str = "auto"
+    model: TableModel,
+    source: Source,
+    target: str | Sequence[str],
+    *,
+    qid: str | None = None,
+    **reading: Any,
 ) -> tuple[AnyScored, int]:
     """Predict the rows of a labelled table and score the predictions.
 
-    Several targets are named in the order of the fit. Gives also the number of rows without a
-    value of a target, which were left out.
+    Several targets are named in the order of the fit; of times that are known by bounds, the lower
+    and the upper one, which may be empty. `qid` names the queries of a ranker, by default as in the
+    fit; `reading` is how text files and workbooks are read. Gives also the number of rows without
+    a value of a target, which were left out.
 
     Raises ValueError as :func:`nrs.tabular.predict_file.predict_chunks` does, or if no row has a
     value of the target, or none has a class that the model knows.
     """
+    if isinstance(model, NRSRanker):
+        return _evaluate_ranker(model, source, target, qid, reading)
+    if qid is not None:
+        raise ValueError("qid is for a ranker; this model predicts rows one by one. Leave it out.")
     names, targets = _named_targets(model, target)
+    bounds = model.target_.kind == SurvivalTarget.kind
     classes = getattr(model, "classes_", None) if targets is None else None
-    columns = input_columns(model, source, encoding, names)
+    columns = input_columns(model, source, names, **reading)
     kinds = {
         name: _kind(targets.labels[place] if targets and targets.labels else classes)
         for place, name in enumerate(names)
@@ -42,27 +60,29 @@ def evaluate_file(
     known = (model.about_ or {}).get("target")
     fitted = [known] if isinstance(known, str) else known or []
     # A target is read as in the fit, whatever it is called here.
-    reading = (model.about_ or {}).get("reading") or {}
+    known_plans = (model.about_ or {}).get("reading") or {}
     plans = {
-        name: Plan.from_dict(reading[before])
+        name: Plan.from_dict(known_plans[before])
         for name, before in zip(names, fitted, strict=False)
-        if before in reading
+        if before in known_plans
     }
-    kinds |= {name: "category" for name, plan in plans.items() if plan.reads_text}
+    kinds |= {name: "text" for name, plan in plans.items() if plan.reads_text}
     task: Task = "regression" if classes is None else "classification"
     truths, outputs, places, at, watch = [], [], [], 0, Watch()
     offset = offset_column(model)
-    for chunk in stream_table_file(source, columns | offset | kinds, encoding=encoding):
+    for chunk in stream_table_file(source, columns | offset | kinds, **reading):
         for name, plan in plans.items():
             place = chunk.column_names.index(name)
             chunk = chunk.set_column(place, name, apply_plan(chunk.column(name), plan))
-        part, rows = labelled_rows(chunk, names)
+        # A time may have no upper bound.
+        part, rows = labelled_rows(chunk, names[:1] if bounds else names)
         if len(rows):
-            truths.append(
-                target_values(part, names[0], task, classes)
-                if targets is None
-                else encode_targets(part, targets)
-            )
+            if bounds:
+                truths.append(_bounds(part, names))
+            elif targets is None:
+                truths.append(target_values(part, names[0], task, classes))
+            else:
+                truths.append(encode_targets(part, targets))
             X = model_rows(model, part.select(list(columns)))
             added = [part.column(name) for name in offset]
             outputs.append(model_outputs(model, X, watch, added))
@@ -79,6 +99,8 @@ def evaluate_file(
             "Choose another column: target=COLUMN."
         )
     name = os.path.basename(str(source))
+    if bounds:
+        return ScoredTimes(name, rows, truth, np.concatenate(outputs)), at - len(rows)
     scored = score_outputs(model, np.concatenate(outputs), truth, name, rows, targets)
     return scored, at - len(rows)
 
@@ -92,9 +114,57 @@ def _named_targets(
         # "a,b" names two, unless there are as many names as targets already.
         names = names if len(names) == len(known.names) else target_names(names)
         return names, TargetColumns.of_model(model, names)
+    if model.target_.kind == SurvivalTarget.kind:
+        names = names if len(names) == 2 else target_names(names)
+        if len(names) != 2:
+            raise ValueError(
+                "The model predicts times that are known by bounds; name the columns of both, such "
+                f"as target='lower,upper'; got {', '.join(names)}"
+            )
+        return names, None
     if len(names) > 1:
         raise ValueError(f"The model predicts one target; got {', '.join(names)}. Name one.")
     return names, None
+
+
+def _bounds(table: pyarrow.Table, names: Sequence[str]) -> np.ndarray:
+    """The lower and upper bounds of times, (n_rows, 2); infinite where the upper one is missing."""
+    low, high = (np.asarray(table.column(name).cast("float64"), dtype=np.float64) for name in names)
+    return np.column_stack([low, np.where(np.isnan(high), np.inf, high)])
+
+
+def _evaluate_ranker(
+    model: NRSRanker,
+    source: Source,
+    target: str | Sequence[str],
+    qid: str | None,
+    reading: Mapping[str, Any],
+) -> tuple[AnyScored, int]:
+    """Score the documents of a labelled table, which is read whole."""
+    import pyarrow
+
+    names = target_names(target)
+    qid = qid or model.qid_column_ or (model.about_ or {}).get("qid")
+    if len(names) > 1 or qid is None:
+        wrong = "several" if len(names) > 1 else "none for its queries"
+        raise ValueError(
+            f"A ranker needs one column of grades and one of queries; got {wrong}. Name the "
+            "queries by qid='COLUMN'"
+        )
+    columns = input_columns(cast("TableModel", model), source, [*names, qid], **reading)
+    wanted = columns | {qid: "category", names[0]: "number"}
+    table = pyarrow.concat_tables(stream_table_file(source, wanted, **reading))
+    X = model_rows(cast("TableModel", model), table.select(list(columns)))
+    # Before rows are left out: all documents of a query are scaled together.
+    queries = table.column(qid).cast("string").to_numpy()
+    scores = model.predict(X, group_queries(queries).numbers())
+    part, rows = labelled_rows(table, names)
+    if not len(rows):
+        raise TableFileError(f"{source} has no rows with a value of {names[0]!r}")
+    truth = target_values(part, names[0], "ranking")
+    check_grades(truth, names[0])
+    name = os.path.basename(str(source))
+    return ScoredQueries(name, rows, truth, scores[rows], queries[rows]), len(scores) - len(rows)
 
 
 def _kind(labels: np.ndarray | Sequence[object] | None) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from nrs.files.check import Finding
 from nrs.files.read import LabelledTable
 from nrs.files.scores import AnyScored, ScoredTargets, model_outputs, score_oob, score_outputs
+from nrs.ranking import NRSRanker
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.recipe import FORESTS
 from nrs.tabular.regressor import NRSRegressor
@@ -26,6 +27,8 @@ SINGLE = ("single", "paper")
 HELD_OUT = 0.1
 # Fewer rows than this cannot spare any.
 MIN_ROWS = 50
+# Settings that a ranker does not have.
+_OF_ESTIMATORS = ("n_workers", "divide", "monotone", "class_weight", "threshold", "quantiles")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def fit_table(
 
     A forest is scored on its out-of-bag rows, a single network on a tenth that is held out; with
     `holdout` both on that share of the rows: the latest of a table with times, of one with groups
-    all rows of that share of the groups.
+    or queries all rows of that share of them.
 
     Raises ValueError if the table cannot be used with these settings.
     """
@@ -65,11 +68,11 @@ def fit_table(
         scored = _fit_part(model, table, holdout, seed, settings.get("preset"))
     else:
         if table.streamed is None:
-            given: Any = table.given
-            model.fit(table.features, table.truth, **given)
+            given: Any = _arguments(table)
+            model.fit(_features(table), table.truth, **given)
         else:
             model.fit(table.streamed)
-        scored = score_oob(model, table.truth, table.targets)
+        scored = score_oob(model, table.truth, table.targets, table.given.get("qid"))
     return _fitted(model, table, scored, begin, **({"holdout": holdout} if holdout else {}))
 
 
@@ -110,12 +113,17 @@ def tune_table(
 
 
 def _estimator(table: LabelledTable, seed: int, settings: dict[str, Any]) -> TableModel:
-    for name in ("class_weight", "threshold") if table.task == "regression" else ():
+    for name in ("class_weight", "threshold") if table.task != "classification" else ():
         if settings.get(name) is not None:
             raise ValueError(
                 f"{name} needs classes, and {table.target!r} is predicted as a number. Leave it "
                 "out, or use task='classification'."
             )
+    if table.task == "ranking":
+        # What all models of tables have is what is asked of it.
+        own = {name: value for name, value in settings.items() if name not in _OF_ESTIMATORS}
+        ranker = NRSRanker(random_state=seed, categorical_features=table.categorical, **own)
+        return cast("TableModel", ranker)
     kind = NRSClassifier if table.task == "classification" else NRSRegressor
     return kind(random_state=seed, categorical_features=table.categorical or None, **settings)
 
@@ -157,7 +165,7 @@ def _fit_part(
 ) -> AnyScored:
     """Fit to a part of the rows and score the model on the others."""
     kept, held = _hold_out(table, np.arange(table.n_rows), holdout or HELD_OUT, seed)
-    given, stopping = dict(table.given), {}
+    given, stopping = _arguments(table, kept), {}
     if preset in SINGLE:
         # One network has no folds: groups and times say only which rows are held out.
         given = {role: values for role, values in given.items() if role not in ("groups", "time")}
@@ -167,11 +175,30 @@ def _fit_part(
         if holdout is not None:
             # Rows that choose the epoch cannot score it, too.
             kept, stop = _hold_out(table, kept, HELD_OUT, seed)
-        stopping["eval_set"] = (table.features.take(stop), table.truth[stop], *_added(table, stop))
-    of_rows = {role: values[kept] for role, values in given.items()}
-    model.fit(table.features.take(kept), table.truth[kept], **of_rows, **stopping)
-    outputs = model_outputs(model, table.features.take(held), added=_added(table, held))
-    return score_outputs(model, outputs, table.truth[held], "held-out rows", held, table.targets)
+        stopping["eval_set"] = (_features(table, stop), table.truth[stop], *_added(table, stop))
+    model.fit(_features(table, kept), table.truth[kept], **given, **stopping)
+    outputs = model_outputs(model, _features(table, held), added=_added(table, held))
+    qid = table.given["qid"][held] if "qid" in table.given else None
+    return score_outputs(
+        model, outputs, table.truth[held], "held-out rows", held, table.targets, qid
+    )
+
+
+def _features(table: LabelledTable, rows: np.ndarray | None = None) -> Any:
+    """The columns of some rows that a model takes: its features, and the queries of a ranker."""
+    found = table.features
+    if "qid" in table.given:
+        found = found.append_column(table.apart["qid"], [table.given["qid"]])
+    return found if rows is None else found.take(rows)
+
+
+def _arguments(table: LabelledTable, rows: np.ndarray | None = None) -> dict[str, Any]:
+    """What a fit takes besides features and truth, by its arguments."""
+    given: dict[str, Any] = {
+        role: values if rows is None else values[rows] for role, values in table.given.items()
+    }
+    # A column of the features.
+    return given | ({"qid": table.apart["qid"]} if "qid" in given else {})
 
 
 def _added(table: LabelledTable, rows: np.ndarray) -> list[np.ndarray]:
@@ -194,12 +221,13 @@ def _hold_out(
         # Rows of equal time stay together.
         start = np.sort(times)[-size]
         held = times >= start if (times < start).any() else times > start
-    elif "groups" in table.given:
-        held = _in_held_group(table.given["groups"][rows], share, seed)
+    elif "groups" in table.given or "qid" in table.given:
+        together = table.given["groups" if "groups" in table.given else "qid"]
+        held = _in_held_group(together[rows], share, seed)
     else:
         held = _drawn(table.truth[rows], size, seed)
     if not held.any():
-        role = "time" if "time" in table.given else "groups"
+        role = next(one for one in ("time", "groups", "qid") if one in table.given)
         raise ValueError(f"{role} must name a column of at least 2 different values")
     return rows[~held], rows[held]
 

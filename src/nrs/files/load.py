@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from nrs.datasets.table_files import stream_table_file
+from nrs.ranking import NRSRanker
 from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.header import estimator_name
 from nrs.tabular.predict_file import Source, input_columns
 from nrs.tabular.regressor import NRSRegressor
-from nrs.training import ModelFileError, loading, read_model
+from nrs.training import ModelFileError, loading, read_kind, read_model
 
 if TYPE_CHECKING:
     import pyarrow
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 
 
 def load_model(path: str | os.PathLike[str]) -> TableModel:
-    """Load a table model, whichever estimator saved it.
+    """Load a model of tables, whichever estimator saved it.
 
-    Raises ModelFileError if the file is not a complete model file of a table.
+    Raises ModelFileError if the file is not a complete model file of a table or a ranker.
     """
+    if read_kind(path) == "ranker":
+        # What all models of tables have is what is asked of it.
+        return cast("TableModel", NRSRanker.load(path))
     header = read_model(path, kind="table").header
     with loading(path):
         name = estimator_name(header)
@@ -30,20 +34,20 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
         if name == kind.__name__:
             return kind.load(path)
     raise ModelFileError(
-        f"{os.fspath(path)} must hold a model of NRSClassifier or NRSRegressor; it holds one of "
-        f"{name}. Load it with the class that saved it."
+        f"{os.fspath(path)} must hold a model of NRSClassifier, NRSRegressor or NRSRanker; it "
+        f"holds one of {name}. Load it with the class that saved it."
     )
 
 
 def read_rows(
-    model: TableModel, source: Source, max_rows: int = 20_000, *, encoding: str = "auto"
+    model: TableModel, source: Source, max_rows: int = 20_000, **reading: Any
 ) -> pyarrow.Table:
     """The first rows of a table file, with the columns that the model reads."""
     import pyarrow
 
-    columns = input_columns(model, source, encoding)
+    columns = input_columns(model, source, **reading)
     chunks, n_rows = [], 0
-    for chunk in stream_table_file(source, columns, encoding=encoding):
+    for chunk in stream_table_file(source, columns, **reading):
         chunks.append(chunk)
         n_rows += chunk.num_rows
         if n_rows >= max_rows:

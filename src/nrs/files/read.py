@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from nrs.datasets.large_table import Table
 from nrs.datasets.parts import is_parts
 from nrs.datasets.reading import Decision
 from nrs.datasets.table_file_errors import missing_columns
-from nrs.datasets.table_files import read_table_file
+from nrs.datasets.table_files import read_table_file, stream_table_file
 from nrs.files import targets as of_target
+from nrs.files.queries import check_grades
 from nrs.files.targets import TargetSummary, Task, check_task
 from nrs.tabular.encode.column_encoder import Statistics
 from nrs.tabular.encode.encoder import count, counted_kind, decide_text
@@ -103,23 +104,30 @@ def read_labelled(
     groups: str | None = None,
     time: str | None = None,
     sample_weight: str | None = None,
+    qid: str | None = None,
 ) -> LabelledTable:
     """Read a table file and split it into features and target.
 
     The target "a,b" names two columns unless one is called that; so do columns to drop. The task
     "auto" is what the values ask for. `offset`, `groups`, `time` and `sample_weight` name columns
-    for these arguments of a fit, which are no features. Raises ValueError if the file cannot be
-    read or lacks a named column, or one cannot be used.
+    for these arguments of a fit, which are no features; `qid` names the column of queries of a
+    ranker, whose target holds grades. Raises ValueError if the file cannot be read or lacks a
+    named column, or one cannot be used.
     """
     check_task(task)
-    table = read_table_file(
-        source, as_text=list(categorical), encoding=encoding, sheet=sheet, overrides=overrides
-    )
+    texts = list(categorical) if qid is None else [*categorical, qid]
+    table = _read_whole(source, texts, encoding=encoding, sheet=sheet, overrides=overrides)
     name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
     names = of_target.target_names(target, table.column_names)
     drop = of_target.split_names(drop, table.column_names)
     columns = _check_apart(
-        {"offset": offset, "groups": groups, "time": time, "sample_weight": sample_weight},
+        {
+            "offset": offset,
+            "groups": groups,
+            "time": time,
+            "sample_weight": sample_weight,
+            "qid": qid,
+        },
         names,
         categorical,
     )
@@ -129,7 +137,14 @@ def read_labelled(
     check_labelled(len(rows), ", ".join(names), name)
     summaries = [TargetSummary.of(table, one) for one in names]
     targets: TargetColumns | None = None
-    if len(names) > 1:
+    chosen: Task
+    if qid is not None:
+        chosen, why = "ranking", f"as {qid!r} names queries"
+        if len(names) > 1:
+            raise ValueError(f"A ranker has one target; got {', '.join(names)}. Name one.")
+        truth = of_target.target_values(table, names[0], chosen)
+        check_grades(truth, names[0])
+    elif len(names) > 1:
         targets, chosen, why = of_target.join_targets(summaries, task)
         truth = of_target.encode_targets(table, targets)
     else:
@@ -157,6 +172,16 @@ def read_labelled(
         apart=columns,
         given={role: _values(table, role, column) for role, column in columns.items()},
     )
+
+
+def _read_whole(source: str | os.PathLike[str], texts: Sequence[str], **reading: Any) -> Any:
+    """A file, or all parts of a table, in memory."""
+    if not is_parts(source):
+        return read_table_file(source, as_text=texts, **reading)
+    import pyarrow
+
+    columns = dict.fromkeys(Table(source).columns, "text")
+    return pyarrow.concat_tables(stream_table_file(source, columns, **reading))
 
 
 def scan_labelled(
@@ -243,11 +268,12 @@ def _values(table: pyarrow.Table, role: str, name: str) -> np.ndarray:
     read = read_table(table.select([name]))
     if role == "time":
         return times_of(read.column(0), f"the column of times {name!r}")
-    if role == "groups":
+    if role in ("groups", "qid"):
         groups = read.column(0, "category")
         if groups.missing().any():
-            raise ValueError(f"the column of groups {name!r} must have a value in every row")
-        return groups.values
+            what = "groups" if role == "groups" else "queries"
+            raise ValueError(f"the column of {what} {name!r} must have a value in every row")
+        return np.asarray(groups.values)
     column = read.column(0)
     if column.kind != "number":
         raise ValueError(f"{role} must name a column of numbers; {name!r} holds {column.kind}s")

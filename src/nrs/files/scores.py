@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrs.files.queries import ScoredQueries
 from nrs.tabular.predict_file import TargetColumns, with_offset
+from nrs.tabular.targets.survival import concordance
 
 if TYPE_CHECKING:
     import pyarrow
@@ -150,7 +152,28 @@ class ScoredTargets:
         return {name: one.scores() for name, one in self.parts.items()}
 
 
-AnyScored = Scored | ScoredTargets
+@dataclass(frozen=True)
+class ScoredTimes:
+    """Times that were predicted, next to the bounds (n, 2) that are known of them."""
+
+    source: str
+    rows: np.ndarray
+    truth: np.ndarray
+    predicted: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    def scores(self) -> dict[str, float]:
+        """Concordance: the share of pairs whose order is known that is predicted right."""
+        return {"concordance": concordance(self.truth, self.predicted)}
+
+    def headline(self) -> str:
+        """The score next to that of guessing."""
+        return f"concordance {self.scores()['concordance']:.4f}, guessing 0.5"
+
+
+AnyScored = Scored | ScoredTimes | ScoredTargets | ScoredQueries
 
 
 def model_outputs(
@@ -173,11 +196,13 @@ def score_outputs(
     source: str,
     rows: np.ndarray,
     targets: TargetColumns | None = None,
+    qid: np.ndarray | None = None,
 ) -> AnyScored:
     """Compare the outputs of a model with the truth.
 
     **Shape** outputs ``(n,)`` or ``(n, n_classes)``, truth ``(n,)``, rows ``(n,)`` their numbers in
-    the whole table. With several targets outputs and truth are ``(n, n_targets)``.
+    the whole table. With several targets outputs and truth are ``(n, n_targets)``. `qid` is the
+    query of each row, of a ranker.
 
     Examples
     --------
@@ -186,6 +211,8 @@ def score_outputs(
     >>> found.scores(), found.scores_by_target()["b"]["mae"]
     ({'r2': 1.0}, 0.0)
     """
+    if qid is not None:
+        return ScoredQueries(source, rows, truth, outputs, qid)
     if targets is None:
         classes = getattr(model, "classes_", None)
         if classes is None:
@@ -204,7 +231,10 @@ def score_outputs(
 
 
 def score_oob(
-    model: TableModel, truth: np.ndarray, targets: TargetColumns | None = None
+    model: TableModel,
+    truth: np.ndarray,
+    targets: TargetColumns | None = None,
+    qid: np.ndarray | None = None,
 ) -> AnyScored | None:
     """Score a forest on its training rows, each by members not trained on it; else None."""
     outputs = getattr(model, "oob_decision_function_", getattr(model, "oob_prediction_", None))
@@ -212,4 +242,5 @@ def score_oob(
         return None
     # Of a fit in order of time, the earliest rows have none.
     rows = np.flatnonzero(~np.isnan(outputs).reshape(len(outputs), -1).any(1))
-    return score_outputs(model, outputs[rows], truth[rows], "out-of-bag", rows, targets)
+    queries = None if qid is None else qid[rows]
+    return score_outputs(model, outputs[rows], truth[rows], "out-of-bag", rows, targets, queries)

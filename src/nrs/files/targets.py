@@ -17,7 +17,7 @@ from nrs.tabular.rows.table import TableSource
 if TYPE_CHECKING:
     import pyarrow
 
-Task = Literal["classification", "regression"]
+Task = Literal["classification", "regression", "ranking"]
 # Integers of at most so many distinct values are taken as classes.
 MAX_CLASSES = 20
 MAX_CLASSES_SHOWN = 6
@@ -85,7 +85,8 @@ class TargetSummary:
             return f"from {self.limits[0]:g} to {self.limits[1]:g}"
         pairs = list(zip(self.labels.tolist(), self.counts.tolist(), strict=True))
         shown = ", ".join(f"{label} ({count:,})" for label, count in pairs[:MAX_CLASSES_SHOWN])
-        return f"{len(pairs)} classes: {shown}{', …' if len(pairs) > MAX_CLASSES_SHOWN else ''}"
+        nouns = "grades" if task == "ranking" else "classes"
+        return f"{len(pairs)} {nouns}: {shown}{', …' if len(pairs) > MAX_CLASSES_SHOWN else ''}"
 
 
 def check_task(task: str, *found: TargetSummary) -> None:
@@ -134,7 +135,7 @@ def target_values(
     Raises ValueError if the values do not suit the task.
     """
     read = read_table(table.select([name])).column(0)
-    if task == "regression":
+    if task != "classification":
         if read.kind not in ("number", "boolean"):
             raise _not_numeric(name, read.kind)
         return np.asarray(read.values, dtype=np.float64)

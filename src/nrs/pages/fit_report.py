@@ -32,6 +32,10 @@ _WORDS = {
     "rmse": "RMSE",
     "mae": "mean absolute error",
     "all_right": "rows with all right",
+    "ndcg@10": "NDCG@10",
+    "ndcg@5": "NDCG@5",
+    "map": "MAP",
+    "mrr": "MRR",
 }
 
 
@@ -49,10 +53,10 @@ def draw_fit_report(fitted: FittedFile) -> Html:
         "main",
         _summary(fitted),
         _curves(model.history_),
-        Html("") if scored is None else _scores(scored),
+        _scores(scored) if isinstance(scored, (Scored, ScoredTargets)) else Html(""),
         _importance(model),
         _trees(model, table.features.take(some), _shown_truth(table, some), N_TREES),
-        Html("") if scored is None else draw_wrong_rows(fitted, _names(model)),
+        draw_wrong_rows(fitted, _names(model)),
         _settings(model),
     )
     what = f"{table.task.capitalize()} of {table.n_rows:,} rows of {table.source}"
@@ -100,7 +104,7 @@ def _summary(fitted: FittedFile) -> Html:
         parts.append(tag("ul", *tiles, class_="tiles"))
         if isinstance(scored, ScoredTargets):
             parts.append(_scores_by_target(scored.scores_by_target()))
-    if isinstance(scored, Scored):
+    if scored is not None and not isinstance(scored, ScoredTargets):
         parts.insert(0, tag("p", scored.headline(), class_="lead"))
     if fitted.findings:
         parts.append(tag("h3", "What to know about the data"))

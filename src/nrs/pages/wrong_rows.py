@@ -20,11 +20,15 @@ Listed = tuple[np.ndarray, dict[str, list[Any]], str]
 
 
 def draw_wrong_rows(fitted: FittedFile, names: list[str]) -> Html:
-    """The section of mispredicted rows; `names` are those of the model's columns."""
+    """The section of mispredicted rows; `names` are those of the model's columns.
+
+    Empty where no row is right or wrong by itself: without scores, and of a ranker.
+    """
     scored, table = fitted.scored, fitted.table
-    assert scored is not None
     if isinstance(scored, ScoredTargets):
         order, beside, words = _several(scored)
+    elif not isinstance(scored, Scored):
+        return Html("")
     else:
         order, beside, words = _numbers(scored) if scored.classes is None else _classes(scored)
     if len(order) == 0:

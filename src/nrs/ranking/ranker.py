@@ -250,10 +250,32 @@ checkpoint
         qid = _qid_of(X, qid, group)
         if return_std:
             return self.predict(X, qid), self.member_outputs(X, qid).std(0)
-        watch = Watch()
-        scores = self.target_.answer(self.forward(self._features(X, qid, watch)))
-        self.encoder_.warn(watch)
-        return scores
+        return self.target_.answer(self.outputs(X, qid=qid))
+
+    def outputs(
+        self,
+        X: TableLike,
+        *,
+        members: bool = False,
+        watch: Watch | None = None,
+        qid: Qid = None,
+    ) -> torch.Tensor:
+        """As of :class:`nrs.NRSClassifier`; `qid` as of :meth:`predict`."""
+        counts = Watch() if watch is None else watch
+        found = self.forward(self._features(X, qid, counts), members=members)
+        if watch is None:
+            self.encoder_.warn(counts)
+        return found
+
+    def joined_by(self) -> dict[str, str]:
+        if self.scaler_ is None:
+            return {}
+        if self.qid_column_ is None:
+            raise ValueError(
+                "This ranker scales features within queries and does not know their column. Fit it "
+                "with the name of a column: qid='COLUMN'"
+            )
+        return {self.qid_column_: "category"}
 
     def member_outputs(self, X: TableLike, qid: Qid = None) -> np.ndarray:
         """Scores that each member of the forest gives, (n_members, n_rows).
@@ -268,8 +290,7 @@ checkpoint
             If the model is not a forest.
         """
         check_is_fitted(self)
-        outputs = self.forward(self._features(X, qid), members=True)
-        return outputs[:, :, 0].double().numpy()
+        return self.outputs(X, members=True, qid=qid)[:, :, 0].double().numpy()
 
     def rank(self, X: TableLike, qid: Qid = None, *, group: ArrayLike | None = None) -> np.ndarray:
         """Row numbers in order: query by query as they first appear, best document first.

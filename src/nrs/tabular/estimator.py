@@ -115,7 +115,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
 
     def __new__(cls, *positional: object, **given: object) -> Self:
         """Answer an argument that is called as in other packages by ours."""
-        known = cls.__dataclass_fields__
+        known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
                 raise TypeError(unknown_argument(cls.__name__, name, known))
@@ -600,6 +600,13 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         if watch is None:
             self.encoder_.warn(counts)
         return found
+
+    def joined_by(self) -> dict[str, str]:
+        """Columns besides the features whose equal cells make rows that are scored together.
+
+        With their kinds; none of most models.
+        """
+        return {}
 
     def _chunks(self, table: LargeTable) -> Iterator[Any]:
         """The columns of the fit, one chunk of rows after the other."""

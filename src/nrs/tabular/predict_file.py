@@ -89,8 +89,7 @@ def predict_chunks(
     sets: float | None = None,
     keep: Sequence[str] = (),
     offset: str | None = None,
-    encoding: str = "auto",
-    sheet: str | None = None,
+    **reading: Any,
 ) -> Iterator[pyarrow.Table]:
     """Predict the rows of a table file chunk by chunk, as the method ``predict_file`` of a model.
 
@@ -100,7 +99,10 @@ def predict_chunks(
     several targets each name ends in the target's, as in ``prediction_price``.
 
     Of a model with an offset, `offset` names the column that holds it; by default the column of the
-    fit, if the model knows its name.
+    fit, if the model knows its name. `reading` is how text files and workbooks are read:
+    `encoding`, `sheet` and `overrides` of :func:`nrs.datasets.table_files.stream_table_file`.
+
+    A ranker that scales features within queries needs all rows of a query: it is one chunk.
 
     Raises ValueError if the table cannot be read or its columns are not those of the fit, the
     model has no probabilities or intervals, or a kept column has the name of a prediction column.
@@ -113,9 +115,13 @@ def predict_chunks(
         raise ValueError("interval needs a regressor; this model predicts classes")
     if sets is not None and not hasattr(model, "sets_around"):
         raise ValueError("sets needs a classifier; this model predicts numbers")
-    columns, watch = input_columns(model, source, encoding), Watch()
+    columns, joined, watch = input_columns(model, source, **reading), model.joined_by(), Watch()
+    columns |= joined
     read = columns | offset_column(model, offset)
-    for chunk in stream_table_file(source, read, also=keep, encoding=encoding, sheet=sheet):
+    chunks = stream_table_file(source, read, also=keep, **reading)
+    if joined:
+        chunks = iter([pyarrow.concat_tables(chunks)])
+    for chunk in chunks:
         # By position: a kept column may be one that the model reads, too.
         X = model_rows(model, chunk.select(range(len(columns))))
         added = chunk.columns[len(columns) : len(read)]
@@ -167,23 +173,24 @@ def _paths(source: Source) -> Sequence[Path]:
 
 
 def input_columns(
-    model: TableModel, source: Source, encoding: str, targets: Sequence[str] = ()
+    model: TableModel, source: Source, others: Sequence[str] = (), **reading: Any
 ) -> dict[str, str]:
-    """Columns that a model reads, with their kinds; all but `targets` if it knows no names."""
+    """Columns that a model reads, with their kinds; all but `others` if it knows no names."""
     # A file's reader knows texts as categories.
     kinds = ["category" if kind == "text" else kind for kind in model.encoder_.kinds_]
     for index, plan in model.encoder_.plans.items():
         if plan.reads_text:
-            kinds[index] = "category"
+            kinds[index] = "text"
     if hasattr(model, "feature_names_in_"):
         return dict(zip(model.feature_names_in_.tolist(), kinds, strict=True))
     if str(source) == "-":
         raise ValueError(
             "A model fitted without column names cannot read standard input; give it a file."
         )
-    names = [name for name in column_names(source, encoding=encoding) if name not in targets]
+    reading.pop("overrides", None)
+    names = [name for name in column_names(source, **reading) if name not in others]
     if len(names) != len(kinds):
-        besides = " besides the target" if targets else ""
+        besides = f" besides {', '.join(others)}" if others else ""
         raise TableFileError(
             f"{source} must have {len(kinds)} columns{besides}, as in the fit; it has "
             f"{len(names)}. Remove the others."
