@@ -103,7 +103,7 @@ def test_intervals_of_earlier_files_are_wider_beyond_their_usual_spread(tmp_path
         ("classes", ("target", "classes", "dtype"), "<U9999999", "about as wide as its labels"),
         ("classes", ("target", "classes", "dtype"), "V8", "must be a dtype of labels"),
         ("classes", ("target", "classes", "values", 0), 1, "must be a text"),
-        ("classes", ("target", "kind"), "regression", "one of 'classes', 'multilabel'"),
+        ("classes", ("target", "kind"), "regression", "one of 'classes', 'columns', 'multilabel'"),
         ("number", ("target", "kind"), "classes", "one of 'regression'"),
         ("numbers", ("target", "std"), ["0x1p0"], "the same length"),
         ("numbers", ("target", "single"), True, "target must be single"),

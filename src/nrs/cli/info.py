@@ -79,8 +79,8 @@ def _of_table(header: dict[str, Any]) -> dict[str, Any]:
     kinds = encoder["kinds"]
     names = encoder["names"] or [f"x{place}" for place in range(len(kinds))]
     facts: dict[str, Any] = {"estimator": header["estimator"]}
-    if "classes" in header["target"]:
-        facts["classes"] = target_from_state(header["target"]).classes.tolist()
+    if "classes" in header["target"] or "columns" in header["target"]:
+        facts["classes"] = target_from_state(header["target"]).listed_classes()
     about = header["about"] or {}
     if about.get("labels"):
         facts["classes"] = dict(zip(about["target"], about["labels"], strict=True))

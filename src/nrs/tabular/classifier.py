@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -20,7 +20,7 @@ from nrs.tabular.parameters import (
     MonotoneParameters,
     parameters,
 )
-from nrs.tabular.targets import Loss
+from nrs.tabular.targets import Loss, is_columns, label_columns
 from nrs.tabular.threshold import Threshold
 
 if TYPE_CHECKING:
@@ -35,10 +35,12 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
 
     _is_classifier = True
     _target_schema = CLASSES
+    # Whether y may have several columns of classes.
+    _takes_columns: ClassVar[bool] = False
 
     @property
-    def classes_(self) -> np.ndarray:
-        """The class labels, in the order of the columns of `predict_proba`."""
+    def classes_(self) -> np.ndarray | list[np.ndarray]:
+        """The class labels, in the order of the columns of `predict_proba`; or a list of these."""
         try:
             return self.target_.classes
         except AttributeError:
@@ -70,15 +72,22 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         Parameters
         ----------
         X, y, sample_weight : as of :meth:`fit`.
-        classes : array, optional
-            All labels that will ever come; at the first call only, where `y` may lack some. Not
-            needed where a row has several labels, whose columns show them all.
+        classes : array, or list of arrays, optional
+            All labels that will ever come; at the first call only, where `y` may lack some. Of
+            several columns of classes one array for each. Not needed where a row has several
+            labels, whose columns show them all.
         """
-        known = None if classes is None else _all_classes(classes)
+        known: np.ndarray | list[np.ndarray] | None = None
+        if isinstance(classes, list) and all(isinstance(k, (list, np.ndarray)) for k in classes):
+            known = [_all_classes(one) for one in classes]
+        elif classes is not None:
+            known = _all_classes(classes)
         return self._partial_fit(X, y, sample_weight, known)
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """Predict the labels: (n_rows,), or a 0/1 array (n_rows, n_labels) for multi-label.
+        """Predict the labels: (n_rows,), or (n_rows, n_columns) of several columns of classes.
+
+        A 0/1 array (n_rows, n_labels) for multi-label.
 
         Parameters
         ----------
@@ -87,21 +96,32 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         check_is_fitted(self)
         return self.target_.labels(self.outputs(X))
 
-    def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict probabilities: (n_rows, n_classes).
+    def predict_proba(self, X: TableLike) -> np.ndarray | list[np.ndarray]:
+        """Predict probabilities: (n_rows, n_classes); of several columns of classes one for each.
 
         Parameters
         ----------
         X : a table as :meth:`predict` takes it.
         """
+        chances = self._chances(X)
+        return self.target_.presented(chances)
+
+    def predict_log_proba(self, X: TableLike) -> np.ndarray | list[np.ndarray]:
+        """Predict logarithms of the probabilities."""
+        logs = np.log(np.maximum(self._chances(X), np.finfo(np.float64).tiny))
+        return self.target_.presented(logs)
+
+    def _chances(self, X: TableLike) -> np.ndarray:
+        """Probabilities of all classes: (n_rows, n_outputs)."""
         check_is_fitted(self)
         return self.target_.answer(self.outputs(X))
 
-    def predict_log_proba(self, X: TableLike) -> np.ndarray:
-        """Predict logarithms of the probabilities."""
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+    def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy: the share of rows whose label is predicted, of several all that are known."""
+        check_is_fitted(self)
+        return self.target_.rate(y, self.predict(X), sample_weight)
 
-    def decision_function(self, X: TableLike) -> np.ndarray:
+    def decision_function(self, X: TableLike) -> np.ndarray | list[np.ndarray]:
         """The network's outputs; for two classes the log-odds of the second, (n_rows,).
 
         Parameters
@@ -114,9 +134,13 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = self._takes_columns
         return tags
 
     def _check_labels(self, y: ArrayLike) -> np.ndarray:
+        two = getattr(y, "ndim", 2) == 2  # Lists may be anything.
+        if self._takes_columns and two and is_columns(y):
+            return label_columns(y)
         y = y if hasattr(y, "toarray") else read_labels(y, "y")
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind == "multilabel-indicator":
@@ -137,8 +161,8 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
     """Classify the rows of a raw table with a Neural Random Subspace network.
 
     Numbers, strings, categories, booleans, dates and missing values are taken as they are, from
-    NumPy, pandas, polars, pyarrow and SciPy's sparse matrices. Targets are binary, multi-class or
-    multi-label.
+    NumPy, pandas, polars, pyarrow and SciPy's sparse matrices. Targets are binary, multi-class,
+    multi-label, or several columns of classes, of which some labels may be missing.
 
     Parameters
     ----------
@@ -187,11 +211,11 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
     time_limit : float, optional
         Seconds that a fit may take. If these are too few for all steps, the learning rate falls to
         its end in time; the fit ends with the best weights found by then.
-    class_weight : dict, "balanced" or None
+    class_weight : dict, "balanced", list or None
         How much a row counts by its label, in training and in the choice of the class that is
         predicted; "balanced" lets all classes count the same. `predict` gives the class of the
         largest probability times weight. Probabilities are of rows as they come: they need no
-        correction for the weights.
+        correction for the weights. Of several columns of classes a list has an item for each.
     threshold : float, {"balanced", "f1"} or callable, optional
         The probability from which on the second of two classes is predicted. "balanced" and "f1"
         choose it on out-of-bag rows, for the best balanced accuracy, or F1 of the second class; a
@@ -243,15 +267,16 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
 
     Attributes
     ----------
-    classes_ : ndarray
-        The labels, in the order of the probabilities.
+    classes_ : ndarray, or list of ndarray
+        The labels, in the order of the probabilities; of several columns of classes those of each.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     history_ : :class:`nrs.training.History`
         Losses and metrics by epoch (of a forest by round of several epochs, after which out-of-bag
         rows are scored).
     oob_score_ : float
-        Accuracy of the predicted labels on out-of-bag rows; of a forest.
-    oob_decision_function_ : ndarray (n_rows, n_classes)
+        Accuracy of the predicted labels on out-of-bag rows; of a forest. Of several columns of
+        classes the share of rows whose known labels are all predicted.
+    oob_decision_function_ : ndarray (n_rows, n_classes), or list of ndarray
         Out-of-bag probabilities; of a forest. Each row's are those of one or two members, so they
         are a little less sure than `predict_proba`. NaN in rows that no member scores: the earliest
         of a fit with ``time``. Not saved: a loaded model has `oob_score_`.
@@ -277,6 +302,7 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
     True
     """
 
+    _takes_columns = True
     loss: Loss = "log_loss"
     threshold: Threshold = None
 
@@ -319,8 +345,7 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
         >>> sets.shape, sets.dtype
         ((150, 3), dtype('bool'))
         """
-        check_is_fitted(self)
-        return self.sets_around(self.predict_proba(X), level)
+        return self.sets_around(self._chances(X), level)
 
     def sets_around(self, chances: np.ndarray, level: float) -> np.ndarray:
         """The sets of :meth:`predict_set`, from what :meth:`predict_proba` gave."""
@@ -349,7 +374,8 @@ class NRSClassifier(ForestEstimator, MonotoneParameters, CheckpointParameters, T
         ----------
         X : a table as :meth:`predict` takes it.
         """
-        return self.target_.entropy(self.predict_proba(X))
+        chances = self._chances(X)
+        return self.target_.entropy(chances)
 
 
 def _all_classes(classes: ArrayLike) -> np.ndarray:

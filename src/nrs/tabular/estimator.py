@@ -55,7 +55,7 @@ from nrs.tabular.targets import (
     find_loss,
     target_from_state,
     target_state,
-    weights_of_labels,
+    weights_of_rows,
 )
 from nrs.tabular.task import Task
 from nrs.tabular.threshold import is_learned
@@ -295,7 +295,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         weights = own = None
         of_classes = getattr(self, "class_weight", None)
         if of_classes is not None:
-            weights = weights_of_labels(of_classes, labels)
+            weights = weights_of_rows(of_classes, labels)
         if given is not None:
             n_rows = np.empty((len(labels), 1))
             own = _check_sample_weight(given, n_rows, dtype=np.float64, ensure_non_negative=True)
@@ -386,7 +386,9 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         if hasattr(reader, "feature_names_in_"):
             fitted["feature_names_in_"] = reader.feature_names_in_
         if learned.out_of_bag is not None:
-            fitted[learned.target.oob_name] = learned.out_of_bag.answers
+            name, answers = learned.target.oob_name, learned.out_of_bag.answers
+            several = learned.target.several
+            fitted[name] = learned.target.presented(answers) if several else answers
             fitted["_residuals"] = learned.out_of_bag.residuals
             fitted["_scales"] = learned.out_of_bag.scales
             if learned.out_of_bag.score is not None:
@@ -404,7 +406,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         X: TableLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
-        classes: np.ndarray | None = None,
+        classes: np.ndarray | Sequence[np.ndarray] | None = None,
         groups: ArrayLike | None = None,
         offset: ArrayLike | None = None,
     ) -> Self:

@@ -28,7 +28,7 @@ from nrs.tabular.encode.table import Table, categorical_columns, text_columns
 from nrs.tabular.encode.text import TextEncoder, unpack
 from nrs.tabular.parameters import from_json
 from nrs.tabular.recipe import Recipe
-from nrs.tabular.targets import TARGETS, LossTarget, Target
+from nrs.tabular.targets import TARGETS, LossTarget, Target, target_from_state
 from nrs.training.schema import (
     MAX_ITEMS,
     ModelFileError,
@@ -343,8 +343,15 @@ _LABEL_FIELDS: dict[str, Schema[object]] = {"kind": text(), "n_labels": integer(
 _NAME: dict[str, Schema[object]] = {"name": text()}
 # A target that is no part of nrs reads its state by itself.
 _OWN = {"own": record({"kind": text(), **_NAME, "state": mapping(plain)})}
+_CLASSES = record(_CLASS_FIELDS, absent=_LATER_CLASS_FIELDS)
+_COLUMN_FIELDS: dict[str, Schema[object]] = {
+    "kind": text(),
+    "columns": list_of(tagged("kind", {"classes": _CLASSES}), 1),
+    "temperatures": list_of(hex_number(1e-6, 1e6), 1),
+}
 _OF_CLASSES = {
-    "classes": record(_CLASS_FIELDS, absent=_LATER_CLASS_FIELDS),
+    "classes": _CLASSES,
+    "columns": record(_COLUMN_FIELDS),
     "multilabel": record(_LABEL_FIELDS),
     "own_classes": record(_CLASS_FIELDS | _NAME, absent=_LATER_CLASS_FIELDS),
     "own_multilabel": record(_LABEL_FIELDS | _NAME),
@@ -498,7 +505,12 @@ def _check_scales(
 
 
 def _check_target(state: Json, target: Target) -> None:
-    if target.kind == "classes":
+    if "columns" in state:
+        fits = len(state["temperatures"]) == target.n_targets
+        require(fits, "header.target must have a temperature per column")
+        for one in state["columns"]:
+            _check_target(one, target_from_state(one))
+    elif target.kind == "classes":
         ascending = bool(np.all(target.classes[:-1] < target.classes[1:]))
         require(ascending, "header.target.classes must ascend")
         weights = [float.fromhex(one) for one in state.get("class_weights", ())]

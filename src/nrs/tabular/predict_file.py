@@ -220,14 +220,14 @@ def _predictions(
     members: dict[str, np.ndarray] = {}
     if sets is not None:
         belongs = model.sets_around(model.target_.answer(outputs), sets)
-        names = [f"in_set_{label}" for label in model.classes_.tolist()]
+        names = [f"in_set_{label}" for label in model.target_.classes.tolist()]
         members = dict(zip(names, belongs.T, strict=True))
     if probabilities and hasattr(model, "predict_proba"):
         chances = model.target_.answer(outputs)
         if targets is not None:
             return targets.columns({"prediction": chances > 0.5}) | targets.probabilities(chances)
-        names = [f"probability_{label}" for label in model.classes_.tolist()]
-        best = model.classes_[chances.argmax(1)]
+        names = [f"probability_{label}" for label in model.target_.classes.tolist()]
+        best = model.target_.classes[chances.argmax(1)]
         return {"prediction": best} | dict(zip(names, chances.T, strict=True)) | members
     if hasattr(model, "predict_proba"):
         found = {"prediction": model.target_.labels(outputs)} | members

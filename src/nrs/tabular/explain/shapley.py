@@ -122,13 +122,12 @@ def shap_values(
     masker = shap.maskers.Independent(coded.background, max_samples=len(coded.background))
     explainer = shap.Explainer(coded, masker, algorithm=algorithm, seed=seed)
     found = explainer(coded.rows, max_evals=max_evals, silent=True)
-    classes = getattr(model, "classes_", None)
     return shap.Explanation(
         found.values,
         found.base_values,
         data=coded.cells,
         feature_names=model.encoder_.column_names,
-        output_names=None if classes is None else [str(label) for label in classes.tolist()],
+        output_names=model.target_.answer_names(),
     )
 
 

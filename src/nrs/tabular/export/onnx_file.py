@@ -119,8 +119,7 @@ def onnx_schema(model: TableEstimator) -> Json:
     ]
     schema: Json = {"nrs": __version__, "task": target.task, "columns": columns}
     if target.classes is not None:
-        labels, plain = target.classes.tolist(), (bool, int, float, str)
-        schema["classes"] = [one if isinstance(one, plain) else str(one) for one in labels]
+        schema["classes"] = target.listed_classes()
     return schema
 
 

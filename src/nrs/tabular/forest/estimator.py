@@ -106,9 +106,9 @@ class MemberEstimator(LayerParameters, HeadParameters, TableEstimator):
         :func:`nrs.tabular.export.onnx_inputs` makes them of a table.
 
         Outputs are ``label`` and ``probabilities`` (rows, classes); of several labels at once
-        ``labels`` and ``probabilities``; of a regressor ``prediction``; of a ranker ``score``. An
-        underscore follows where
-        a column has that name.
+        ``labels`` and ``probabilities``; of several columns of classes ``label_0``,
+        ``probabilities_0``, ``label_1`` and so on; of a regressor ``prediction``; of a ranker
+        ``score``. An underscore follows where a column has that name.
 
         Parameters
         ----------

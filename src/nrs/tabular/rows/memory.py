@@ -16,7 +16,14 @@ from torch import Tensor
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.level_means import MIN_FOLDS, LevelSums
 from nrs.tabular.forest.folds import NO_FOLDS, Folds, read_groups, read_times
-from nrs.tabular.targets import SQUARED, Loss, Target, class_target, weights_of_labels
+from nrs.tabular.targets import (
+    SQUARED,
+    Loss,
+    Target,
+    class_target,
+    labels_target,
+    weights_of_labels,
+)
 from nrs.tabular.threshold import Threshold
 from nrs.training.processes import ALONE, Processes
 
@@ -303,7 +310,7 @@ class MemorySource:
         self.n_rows, self.n_columns, self.names = table.n_rows, table.n_columns, table.names
         self.groups, self.time = groups, time
         # All that will ever come, where they are more than these labels.
-        self.known_classes: np.ndarray | None = None
+        self.known_classes: np.ndarray | Sequence[np.ndarray] | None = None
         # Set by split: None for all rows, and for no held-out ones.
         self.training: np.ndarray | None = None
         self.held_out: np.ndarray | None = None
@@ -406,7 +413,8 @@ class MemorySource:
     def classification(self, threshold: Threshold = None, loss: Loss = "log_loss") -> Target:
         """The target of all labels: a class that only held-out rows have still is a class."""
         if self.labels.ndim == 2:
-            return class_target(self.labels, loss, threshold)
+            every = self.known_classes
+            return labels_target(self.labels, loss, threshold, self.class_weight, every)
         known = self.labels if self.known_classes is None else self.known_classes
         classes, weights = np.unique(known), None
         if self.class_weight is not None:

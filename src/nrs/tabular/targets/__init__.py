@@ -27,7 +27,14 @@ from nrs.tabular.targets.classes import (
     OwnLabels,
     class_target,
 )
-from nrs.tabular.targets.labels import check_labelled, check_offset, refuse_dates, weights_of_labels
+from nrs.tabular.targets.columns import ColumnsTarget, is_columns, label_columns, labels_target
+from nrs.tabular.targets.labels import (
+    check_labelled,
+    check_offset,
+    refuse_dates,
+    weights_of_labels,
+    weights_of_rows,
+)
 from nrs.tabular.targets.losses import (
     AbsoluteTarget,
     Huber,
@@ -49,6 +56,7 @@ __all__ = [
     "TARGETS",
     "AbsoluteTarget",
     "ClassTarget",
+    "ColumnsTarget",
     "Combine",
     "GammaTarget",
     "Huber",
@@ -76,6 +84,9 @@ __all__ = [
     "conformal_quantiles",
     "find_loss",
     "find_temperature",
+    "is_columns",
+    "label_columns",
+    "labels_target",
     "loss_names",
     "mean_odds",
     "mean_probabilities",
@@ -85,6 +96,7 @@ __all__ = [
     "target_state",
     "weigh_views",
     "weights_of_labels",
+    "weights_of_rows",
 ]
 
 _NUMBERS: tuple[type[LossTarget], ...] = (
@@ -95,7 +107,8 @@ _LOSSES = {kind.kind: kind for kind in _NUMBERS}
 SQUARED = SquaredTarget()
 # By what a model file calls them.
 _OTHERS: tuple[type[Target], ...] = (
-    ClassTarget, MultilabelTarget, RegressionTarget, OwnClasses, OwnLabels, OwnNumbers, OwnTarget,
+    ClassTarget, MultilabelTarget, ColumnsTarget, RegressionTarget, OwnClasses, OwnLabels,
+    OwnNumbers, OwnTarget,
 )  # fmt: skip
 TARGETS: dict[str, type[Target]] = {kind.kind: kind for kind in (*_OTHERS, *_NUMBERS)}
 

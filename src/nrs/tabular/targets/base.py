@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.metrics import accuracy_score
 from torch import Tensor, nn
 
 from nrs.tabular.encode.table import Table
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from nrs.tabular.error_scale import ErrorScale
     from nrs.tabular.export.graph import Graph
-    from nrs.tabular.types import Json
+    from nrs.tabular.types import ArrayLike, Json
     from nrs.training.schema import Schema
 
 # Name, value, dtype and row shape of a result of an ONNX file.
@@ -256,6 +257,19 @@ class Target:
         """Probabilities, or numbers in the units of the target."""
         raise NotImplementedError
 
+    def presented(self, answers: np.ndarray) -> np.ndarray | list[np.ndarray]:
+        """Answers as users get them: of several columns of classes a list."""
+        return answers
+
+    def listed_classes(self) -> list[object]:
+        """The labels as JSON values, in the order of the outputs."""
+        plain = (bool, int, float, str)
+        return [one if isinstance(one, plain) else str(one) for one in self.classes.tolist()]
+
+    def answer_names(self) -> list[str] | None:
+        """What each column of :meth:`answer` is the probability of; None of numbers."""
+        return None if self.classes is None else [str(label) for label in self.classes.tolist()]
+
     def more(self, outputs: Tensor) -> dict[str, np.ndarray]:
         """Further columns of predictions, by name."""
         return {}
@@ -369,16 +383,24 @@ class Target:
         answers, joint = scored.answers.copy(), self.combine(outputs, None)
         for block in blocks.unique().tolist():
             own, before = blocks == block, blocks < block
-            temperature = 1.0
-            if before.any():
-                known = None if weights is None else weights[before]
-                temperature = self.calibrate(joint[before], y[before], known)
-            answers[own.numpy()] = self.answer(joint[own] / _number(temperature))
+            known = None if weights is None else weights[before]
+            answers[own.numpy()] = self.answer_after(joint[own], joint[before], y[before], known)
         return replace(scored, answers=answers)
+
+    def answer_after(
+        self, outputs: Tensor, earlier: Tensor, y: Tensor, weights: Tensor | None
+    ) -> np.ndarray:
+        """:meth:`answer`, calibrated by outputs and labels of earlier rows, if there are any."""
+        temperature = self.calibrate(earlier, y, weights) if len(y) else 1.0
+        return self.answer(outputs / _number(temperature))
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         """Out-of-bag score."""
         raise NotImplementedError
+
+    def rate(self, y: ArrayLike, answers: np.ndarray, weights: ArrayLike | None = None) -> float:
+        """What `score` of an estimator gives for labels and what `predict` says: accuracy."""
+        return float(accuracy_score(y, answers, sample_weight=weights))
 
     def main_output(self, outputs: Tensor) -> Tensor:
         """Number of the output that an explanation is about, unless one is asked for."""

@@ -103,7 +103,7 @@ class ClassTarget(Target):
         unknown = self.classes[position] != y
         if unknown.any():
             raise ValueError(
-                f"y holds the label {y[unknown][0]!r}, which is not among the classes "
+                f"y holds the label {y[unknown].tolist()[0]!r}, which is not among the classes "
                 f"{shown(self.classes)}"
             )
         return position.astype(np.int64)
@@ -310,6 +310,8 @@ class MultilabelTarget(Target):
                 f"shape is {y.shape}. Pass labels of shape ({len(y)}, {self.n_outputs}), or fit "
                 "again."
             )
+        if y.dtype.kind == "O" and not np.isin(y, (0, 1)).all():
+            raise ValueError("y must hold 0 or 1 in each column, as in training; it holds others")
         return np.ascontiguousarray(y, dtype=np.float32)
 
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -374,12 +376,12 @@ class OwnLabels(OwnLoss, MultilabelTarget):
 
 
 def class_target(
-    labels: np.ndarray,
+    classes: np.ndarray,
     loss: Loss = "log_loss",
     threshold: Threshold = None,
     class_weights: np.ndarray | None = None,
 ) -> Target:
-    """The target of classes, ascending, or of several labels per row (n, labels), by its loss.
+    """The target of one of these classes, ascending, by its loss.
 
     `class_weights` are those of :class:`ClassTarget`; of another loss they count in training only.
 
@@ -388,24 +390,22 @@ def class_target(
     ValueError
         If there is no such loss, or a threshold is not for this target.
     """
-    several = labels.ndim == 2
-    if several and threshold is not None:
-        raise ValueError("threshold is for two classes; y has several labels per row")
     if loss == "log_loss":
-        return (
-            MultilabelTarget(labels.shape[1])
-            if several
-            else ClassTarget(labels, threshold, class_weights)
-        )
-    given = loss() if isinstance(loss, type) else loss
-    if not isinstance(given, Target):
-        if not callable(given):
-            raise ValueError(f"loss must be 'log_loss', a function or a Target; got {loss!r}")
-        given = (OwnLabels() if several else OwnClasses()).use(given)
-    target = given.learned(labels)
+        return ClassTarget(classes, threshold, class_weights)
+    target = own_target(loss, OwnClasses()).learned(classes)
     if isinstance(target, ClassTarget) and threshold is not None:
         target.decide_by(threshold)
     return target
+
+
+def own_target(loss: Loss, of_function: OwnClasses | OwnLabels) -> Target:
+    """A loss of the user's own: a target, or a function that `of_function` is made for."""
+    given = loss() if isinstance(loss, type) else loss
+    if isinstance(given, Target):
+        return given
+    if callable(given):
+        return of_function.use(given)
+    raise ValueError(f"loss must be 'log_loss', a function or a Target; got {loss!r}")
 
 
 def _mean(right: Tensor, weights: Tensor | None) -> float:

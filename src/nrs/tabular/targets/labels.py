@@ -41,6 +41,13 @@ def check_labelled(n_rows: int, target: str, source: str) -> None:
         )
 
 
+def weights_of_rows(class_weight: ClassWeights, labels: np.ndarray) -> np.ndarray | None:
+    """The weight of each row by its class; None of several columns, whose losses have weights."""
+    if labels.ndim == 2 and labels.dtype.kind == "O":
+        return None
+    return weights_of_labels(class_weight, labels)
+
+
 def weights_of_labels(class_weight: ClassWeights, labels: np.ndarray) -> np.ndarray:
     """The weight of each label by its class, as scikit-learn understands ``class_weight``.
 

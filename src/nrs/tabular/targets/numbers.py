@@ -17,7 +17,7 @@ from nrs.tabular.targets.base import Result, Target, conformal_quantiles
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
-    from nrs.tabular.types import Json
+    from nrs.tabular.types import ArrayLike, Json
 
 
 class RegressionTarget(Target):
@@ -127,7 +127,7 @@ class RegressionTarget(Target):
         counts = weights.numpy() > 0
         return float(r2_score(truth[counts], known[counts], sample_weight=weights[counts]))
 
-    def rate(self, y: np.ndarray, answers: np.ndarray, weights: np.ndarray | None) -> float:
+    def rate(self, y: ArrayLike, answers: np.ndarray, weights: ArrayLike | None = None) -> float:
         """What `score` of an estimator gives for labels and predictions: R²."""
         return float(r2_score(y, answers, sample_weight=weights))
 

@@ -17,6 +17,7 @@ from nrs.tabular.targets.losses import LossTarget
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
+    from nrs.tabular.types import ArrayLike
 
 # Outputs of the scale are within these logarithms.
 MAX_LOG_SCALE = 5.0
@@ -107,7 +108,7 @@ class SurvivalTarget(LossTarget):
         known = slice(None) if weights is None else weights.numpy() > 0
         return concordance(y.numpy()[known], outputs[:, 0].numpy()[known])
 
-    def rate(self, y: np.ndarray, answers: np.ndarray, weights: np.ndarray | None) -> float:
+    def rate(self, y: ArrayLike, answers: np.ndarray, weights: ArrayLike | None = None) -> float:
         return concordance(np.asarray(y, dtype=np.float64), answers)
 
     def residuals(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> None:
