@@ -194,6 +194,8 @@ def facts_of(file: ModelFile) -> dict[str, Any]:
         "kind": file.kind,
         "header": file.header,
         "made": file.made,
+        # Of the types that they have in memory, as tensors of a file that was read have.
+        "in_memory": {},
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 import sklearn
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_iris, make_regression
+from sklearn.datasets import load_diabetes, load_iris, load_wine, make_regression
 from sklearn.exceptions import NotFittedError
 
 from nrs import NRSClassifier, NRSRegressor
@@ -103,6 +103,24 @@ def test_the_class_weights_of_a_multilabel_model_survive_a_file(tmp_path):
     model = NRSClassifier(preset="fast", class_weight=weights, epochs=1, random_state=0)
     model.fit(X, np.eye(3, dtype=int)[y]).save(tmp_path / "m")
     assert NRSClassifier.load(tmp_path / "m").class_weight == weights
+
+
+def test_half_precision_on_disk_moves_predictions_little(tmp_path):
+    X, y = load_wine(return_X_y=True)
+    model = NRSClassifier(preset="fast", **QUICK).fit(X, y)
+    paths = [tmp_path / f"{dtype}.safetensors" for dtype in ("float32", "float16")]
+    for path in paths:
+        model.save(path, dtype=path.stem)
+    whole, half = (NRSClassifier.load(path) for path in paths)
+    np.testing.assert_array_equal(whole.predict_proba(X), model.predict_proba(X))
+    moved = np.abs(half.predict_proba(X) - model.predict_proba(X)).max()
+    assert 0 < moved < 1e-3
+    sizes = [path.stat().st_size for path in paths]
+    assert sizes[1] < 0.7 * sizes[0]
+    # A loaded model computes as any, and is saved in full unless it is asked for less.
+    half.save(paths[0])
+    again = NRSClassifier.load(paths[0])
+    np.testing.assert_array_equal(again.predict_proba(X), half.predict_proba(X))
 
 
 def test_a_file_remembers_where_it_came_from(tmp_path):

@@ -55,7 +55,7 @@ def assert_refused(path, match):
 
 def test_round_trip_keeps_values_types_and_shapes(path):
     file = read_model(path)
-    assert (file.kind, file.header, file.format_version) == ("table", HEADER, 1)
+    assert (file.kind, file.header, file.format_version) == ("table", HEADER, 2)
     assert file.tensors.keys() == example_tensors().keys()
     for name, tensor in example_tensors().items():
         assert file.tensors[name].dtype == tensor.dtype
@@ -185,14 +185,79 @@ def test_an_older_format_is_upgraded_step_by_step(path, monkeypatch):
 
         return apply
 
-    monkeypatch.setattr(files, "FORMAT_VERSION", 3)
-    monkeypatch.setattr(files, "_UPGRADES", {1: upgrade(1, "second"), 2: upgrade(1, "third")})
+    monkeypatch.setattr(files, "FORMAT_VERSION", 4)
+    monkeypatch.setattr(files, "_UPGRADES", {2: upgrade(1, "third"), 3: upgrade(1, "fourth")})
     file = read_model(path)
-    assert file.format_version == 3
-    assert file.header == {**HEADER, "second": 4, "third": 5}
+    assert file.format_version == 4
+    assert file.header == {**HEADER, "third": 4, "fourth": 5}
 
-    monkeypatch.setattr(files, "_UPGRADES", {2: upgrade(1, "third")})
+    monkeypatch.setattr(files, "_UPGRADES", {3: upgrade(1, "fourth")})
     assert_refused(path, "older nrs")
+
+
+def test_a_file_of_version_1_is_read(path, monkeypatch):
+    monkeypatch.setattr(files, "FORMAT_VERSION", 1)
+    monkeypatch.setattr(files, "_made_small", lambda tensor, dtype: tensor)
+    write_model(path, example_tensors(), HEADER, kind="table")
+    monkeypatch.undo()
+    file = read_model(path)
+    assert (file.header, file.format_version) == (HEADER, files.FORMAT_VERSION)
+    assert torch.equal(file.tensors["index"], example_tensors()["index"])
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=3), st.integers(0, 63))
+def test_integers_take_few_bytes_and_lose_none(tmp_path_factory, values, shift):
+    path = tmp_path_factory.mktemp("any") / "model.safetensors"
+    whole = torch.tensor(values) >> shift
+    write_model(path, {"index": whole}, {}, kind="table")
+    found = read_model(path).tensors["index"]
+    assert found.dtype == torch.int64
+    assert torch.equal(found, whole)
+    bounds = [(torch.uint8, 0, 255), (torch.int16, -(2**15), 2**15 - 1)]
+    bounds.append((torch.int32, -(2**31), 2**31 - 1))
+    fitting = (t for t, low, high in bounds if all(low <= v <= high for v in whole.tolist()))
+    assert stored(path)["index"].dtype == next(fitting, torch.int64)
+
+
+def stored(path):
+    from safetensors.torch import load_file
+
+    return load_file(path)
+
+
+def test_weights_in_half_precision_come_back_rounded_once(path):
+    tensors = {
+        "weight": torch.randn(3, 4),
+        "large": torch.tensor([[1.0, 70_000.0]]),
+        "bias": torch.tensor([0.1, 0.2]),
+        "column": torch.tensor([[0.1], [0.2]]),
+        "double": torch.randn(2, 2, dtype=torch.float64),
+    }
+    write_model(path, tensors, {}, kind="table", dtype="float16")
+    found = read_model(path).tensors
+    assert torch.equal(found.pop("weight"), tensors.pop("weight").half().float())
+    assert stored(path)["weight"].dtype == torch.float16
+    for name, tensor in tensors.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor)
+    with pytest.raises(ValueError, match=r"'float32', 'float16'.*'bfloat16'"):
+        write_model(path, tensors, {}, kind="table", dtype="bfloat16")
+
+
+@pytest.mark.parametrize(
+    "types",
+    [5, {"weight": "float32"}, {"absent": "int64"}, {"index": "float32"}, {"index": []},
+     {"index": "complex128"}],
+)  # fmt: skip
+def test_a_header_that_says_wrong_types_is_refused(path, types):
+    with open(path, "rb") as file:
+        facts = files._read_facts(file, path)
+    facts["in_memory"] = types
+    del facts["sha256"]
+    content = stored(path)
+    facts["sha256"] = files._checksum(facts, content)
+    path.write_bytes(files.save_tensors(content, metadata={"nrs": json.dumps(facts)}))
+    assert_refused(path, "says of no tensor it has")
 
 
 def test_the_kind_can_be_asked_for(path):

@@ -30,10 +30,17 @@ from nrs.training.origin import versions
 from nrs.training.schema import ModelFileError
 
 FORMAT = "nrs-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Of safetensors itself.
 MAX_HEADER = 100_000_000
 MAX_TENSORS = 100_000
+# How weights may be written. In memory they are float32 again.
+WEIGHT_DTYPES = ("float32", "float16")
+# What a tensor of a type may be on disk, the smallest first.
+_SMALLER = {
+    torch.int64: (torch.uint8, torch.int16, torch.int32),
+    torch.float32: (torch.float16,),
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,10 @@ class ModelFile:
 
 
 # Version v -> the function that turns a file of version v into one of version v + 1.
-_UPGRADES: dict[int, Callable[[ModelFile], ModelFile]] = {}
+_UPGRADES: dict[int, Callable[[ModelFile], ModelFile]] = {
+    # Every tensor of a file of version 1 has on disk the type that it has in memory.
+    1: lambda file: replace(file, format_version=2),
+}
 
 
 def write_model(
@@ -73,10 +83,12 @@ def write_model(
     *,
     kind: str,
     made: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
 ) -> None:
     """Write a model as one safetensors file, atomically.
 
-    The same arguments give the same bytes.
+    The same arguments give the same bytes. Integers are written in the fewest bytes that hold them;
+    the header says what each tensor is in memory.
 
     Parameters
     ----------
@@ -91,13 +103,16 @@ def write_model(
     made : mapping, optional
         Where the model comes from, as `made_now` says it at the end of training. Versions of nrs,
         torch, NumPy and Python and the platform are added where it lacks them.
+    dtype : {"float32", "float16"}, default "float32"
+        Of weights in the file: in ``"float16"`` they take half the space and keep three digits.
+        Biases, normalisations and bins stay as they are, and so does a weight above 65,504.
 
     Raises
     ------
     TypeError
         If the header holds something that JSON cannot say.
     ValueError
-        If the header is larger than a file can hold.
+        If the header is larger than a file can hold, or the dtype is another.
     OSError
         If the file cannot be written. An existing file is as it was before.
 
@@ -112,9 +127,11 @@ def write_model(
     >>> file.kind, file.header, file.tensors["weight"].tolist()
     ('table', {'classes': ['a', 'b']}, [[1.0, 0.0], [0.0, 1.0]])
     """
+    if dtype not in WEIGHT_DTYPES:
+        raise ValueError(f"dtype must be one of {WEIGHT_DTYPES}; got {dtype!r}")
     # clone() ends shared storage and odd strides, which safetensors refuses.
     whole = {
-        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        name: _made_small(tensor.detach().cpu(), dtype).clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
     }
     origin = {**versions(), **(made or {})}
@@ -132,6 +149,11 @@ def write_model(
         "nrs_version": __version__,
         "header": plain_header,
         "made": plain_origin,
+        "in_memory": {
+            name: _name(tensors[name].dtype)
+            for name, stored in whole.items()
+            if stored.dtype != tensors[name].dtype
+        },
     }
     facts["sha256"] = _checksum(facts, whole)
     content = save_tensors(whole, metadata={"nrs": json.dumps(facts)})
@@ -181,6 +203,7 @@ def read_model(path: str | os.PathLike[str], *, kind: str | None = None) -> Mode
         raise _damaged(path, f"its tensors cannot be read ({_line(error)})") from None
     if found != expected:
         raise _damaged(path, "its content does not match its checksum")
+    tensors = _as_in_memory(tensors, facts.get("in_memory", {}), path)
     model = ModelFile(facts["kind"], facts["header"], tensors, version)
     while model.format_version < FORMAT_VERSION:
         upgrade = _UPGRADES.get(model.format_version)
@@ -257,6 +280,42 @@ content is not that of a model of this version of nrs.
             f"Cannot load {os.fspath(path)}: {what.rstrip('.')}. Its content is not that of a "
             "model of this version of nrs."
         ) from None
+
+
+def _made_small(tensor: Tensor, dtype: str) -> Tensor:
+    """The tensor as it is on disk: integers without loss, weights in `dtype` where they fit."""
+    if tensor.dtype == torch.int64 and tensor.numel():
+        low, high = (int(bound) for bound in tensor.aminmax())
+        for smaller in _SMALLER[torch.int64]:
+            limits = torch.iinfo(smaller)
+            if limits.min <= low and high <= limits.max:
+                return tensor.to(smaller)
+    # What has one dimension, or one column, are biases, statistics, scales and bins: few numbers,
+    # which decide over all that follow.
+    weights = tensor.dtype == torch.float32 and tensor.dim() > 1 and tensor.shape[-1] > 1
+    if dtype == "float16" and weights:
+        half = tensor.half()
+        # A NaN must not hide that another number is beyond the range.
+        return half if torch.equal(half.isinf(), tensor.isinf()) else tensor
+    return tensor
+
+
+def _as_in_memory(
+    tensors: Mapping[str, Tensor], types: Any, path: str | os.PathLike[str]
+) -> dict[str, Tensor]:
+    """The tensors of a file in the types that its header says."""
+    found = dict(tensors)
+    known = {_name(wide): wide for wide in _SMALLER}
+    for name, said in types.items() if isinstance(types, dict) else [("", types)]:
+        wide = known.get(said) if isinstance(said, str) else None
+        if wide is None or name not in found or found[name].dtype not in _SMALLER[wide]:
+            raise _damaged(path, f"its header says of no tensor it has that it is {said!r:.40}")
+        found[name] = found[name].to(wide)
+    return found
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
