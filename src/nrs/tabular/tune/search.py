@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -183,7 +183,12 @@ def tune(
         )
 
 
-def _check(estimator: object, budget: Any, n_trials: Any, arguments: Mapping[str, Any]) -> None:
+def _check(
+    estimator: object,
+    budget: float | None,
+    n_trials: int | None,
+    arguments: Mapping[str, object],
+) -> None:
     if not isinstance(estimator, TableEstimator):
         raise ValueError(
             "estimator must be an NRSClassifier, NRSRegressor or NRSRanker; got "
