@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ENDINGS = ("Error", "Warning", "Exception")
-# A reader turns the first into a DatasetFileError, and a command the second into an exit code.
-INTERNAL = {"MalformedLineError", "Terminated"}
+# A reader turns the first two into a DatasetFileError, and a command the third into an exit code.
+INTERNAL = {"MalformedLineError", "ZeroIndexError", "Terminated"}
 
 
 def _errors():
