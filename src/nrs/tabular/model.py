@@ -310,7 +310,7 @@ class SingleModel:
         Columns that the encoder dropped have none.
         """
         moved = (
-            response(self.network, self.few(rows, max_rows), relative=self.target.moves_apart)
+            response(self.network, self.few(rows, max_rows), self.target.choices)
             .double()
             .cpu()
             .numpy()

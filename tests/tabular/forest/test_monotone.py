@@ -31,10 +31,11 @@ def test_no_weights_break_the_law(seed, hidden, settled):
     index = torch.from_numpy(as_index(drawn, n_features + bins.n_bins))
     of_features = torch.from_numpy(rng.integers(-1, 2, n_features)).float()
     toward = torch.cat([of_features, of_features[bins.source], torch.zeros(1)])
-    outputs = torch.tensor([1.0, -1.0])
+    # The last may move either way.
+    outputs = torch.tensor([1.0, -1.0, 0.0])
     directions = Directions.draw(index, toward, hidden, outputs) if toward.any() else None
     network = ForestNetwork(
-        n_features, 2, index, bins, hidden=hidden, combine=mean_values, directions=directions
+        n_features, 3, index, bins, hidden=hidden, combine=mean_values, directions=directions
     )
     with torch.no_grad():
         for name, value in network.state_dict().items():
@@ -43,7 +44,7 @@ def test_no_weights_break_the_law(seed, hidden, settled):
             if name.endswith(("weight", "bias", "mean")) or "hidden." in name:
                 value.copy_(2 * torch.randn(value.shape, generator=generator))
     if settled:
-        network.units = torch.rand(2, 3, 2, 1, generator=generator) + 0.5
+        network.units = torch.rand(2, 3, 3, 1, generator=generator) + 0.5
         network.settle()
     network.eval()
     x = torch.randn(64, n_features, generator=generator)
@@ -165,6 +166,28 @@ def test_several_targets_and_sparse_rows_obey():
     more = X.tolil()
     more[:, 0], more[:, 1] = more[:, 0].toarray() + 0.5, more[:, 1].toarray() - 0.5
     assert (model.predict(more.tocsr()) >= model.predict(X)).all()
+
+
+def test_only_the_outputs_that_an_answer_follows_are_bound():
+    weights = [torch.randn(2, 5, 4), torch.randn(2, 2, 5)]
+    index = torch.tensor([[[0, 1], [1, 2], [0, 1], [0, 2]]] * 2)
+    rising = torch.tensor([1.0, -1.0, 0.0])
+    directions = Directions.draw(index, rising, [5], torch.tensor([1.0, 0.0]))
+    *_, outputs = directions.layer_weights(weights, [torch.ones(2, 5, 1)])
+    assert torch.equal(outputs[:, 1], weights[-1][:, 1])
+    assert not torch.equal(outputs[:, 0], weights[-1][:, 0])
+
+
+def test_times_obey_and_how_sure_they_are_is_free():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 400)
+    # The spread falls and rises with x, against the constraint or with it.
+    times = np.exp(x + (0.1 + 2 * np.abs(x)) * rng.logistic(size=400))
+    model = NRSRegressor(loss="aft", preset="fast", random_state=0, monotone={0: 1})
+    model.fit(x[:, None], np.column_stack([times, times]))
+    outputs = model.outputs(np.linspace(-1, 1, 101)[:, None]).numpy()
+    assert (np.diff(outputs[:, 0]) >= 0).all()
+    assert outputs[[0, -1], 1].min() > outputs[50, 1] + 0.5
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from nrs.tabular.forest.grow import as_index, draw_subspaces
 from nrs.tabular.forest.network import (
     MAX_OUTPUTS,
     ForestNetwork,
+    apart,
     forest_loss,
     joint_slope,
     out_of_bag,
@@ -21,8 +22,10 @@ from nrs.tabular.forest.network import (
 from nrs.tabular.rows.memory import Rows
 from nrs.tabular.targets import (
     ClassTarget,
+    ColumnsTarget,
     MultilabelTarget,
     RegressionTarget,
+    SurvivalTarget,
     mean_odds,
     mean_probabilities,
     mean_values,
@@ -215,8 +218,24 @@ def test_a_linear_network_responds_with_its_weights():
     linear = nn.Linear(5, 3)
     centred = linear.weight - linear.weight.mean(0)
     x = torch.randn(7, 5)
-    expected = centred.square().sum(0).sqrt() * x.std(0)
-    assert torch.allclose(response(linear, x), expected, atol=1e-6)
+    classes = ClassTarget(np.arange(3)).choices
+    for weight, choices in ((linear.weight, ()), (centred, classes)):
+        expected = weight.square().sum(0).sqrt() * x.std(0)
+        assert torch.allclose(response(linear, x, choices), expected, atol=1e-6)
+
+
+def test_outputs_that_move_together_count_unless_they_are_of_one_choice():
+    together = torch.tensor([[1.0, 1, 1], [0, 2, 2]])
+    assert apart(together, ClassTarget(np.arange(3)).choices)[0].tolist() == [0, 0, 0]
+    for target in (
+        RegressionTarget(np.zeros(3), np.ones(3), single=False),
+        MultilabelTarget(3),
+        SurvivalTarget(),
+    ):
+        assert torch.equal(apart(together, target.choices), together)
+    columns = ColumnsTarget.of(np.array([["a", 0], ["b", 1]], dtype=object))
+    outputs = torch.tensor([[1.0, 1, 4, 4], [1, 3, 0, 2]])
+    assert apart(outputs, columns.choices).tolist() == [[0, 0, 0, 0], [-1, 1, -1, 1]]
 
 
 def test_many_outputs_are_estimated():
@@ -224,9 +243,8 @@ def test_many_outputs_are_estimated():
     linear = nn.Linear(4, 20 * MAX_OUTPUTS)
     with torch.no_grad():
         linear.weight[:, 2] *= 10
-    centred = linear.weight - linear.weight.mean(0)
     x = torch.randn(7, 4)
-    expected = centred.square().sum(0).sqrt() * x.std(0)
+    expected = linear.weight.square().sum(0).sqrt() * x.std(0)
     got = response(linear, x)
     assert got.argmax() == 2
     assert torch.allclose(got, expected, rtol=0.5)

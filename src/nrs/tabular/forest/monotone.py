@@ -3,7 +3,8 @@
 A column is constrained to let answers rise (1) or fall (-1). Each input then has a direction: 1
 where it grows with what lets answers rise, -1 where it falls with that, 0 where it has nothing to
 do with it. So has each unit of a member: rising units never fall with such inputs, falling ones
-never rise, and free units (0) do not read them at all. A weight between two that have a direction
+never rise, and free units (0) do not read them at all; an output that no constraint binds (0) reads
+all units. A weight between two that have a direction
 gets the sign which these ask for; a weight from what is free stays as it is. Whatever is trained,
 the law holds.
 
@@ -107,7 +108,9 @@ class Directions(nn.Module):
         units = [self.subspaces, *self.hidden]
         toward = [*map(_turned, self.hidden, scales), self.outputs]
         below = [each.unsqueeze(1) * each.shape[1] for each in units]
-        return list(map(_directed, weights, toward, below))
+        *hidden, outputs = map(_directed, weights, toward, below)
+        bound = (self.outputs != 0).unsqueeze(-1)
+        return [*hidden, torch.where(bound, outputs, weights[-1])]
 
 
 def _directed(weight: Tensor, toward: Tensor, below: Tensor) -> Tensor:

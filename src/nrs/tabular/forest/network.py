@@ -433,7 +433,7 @@ def joint_slope(forest: FoldedForest, x: Tensor, scores: Tensor, target: Target)
     each, shares = forest.members(x)[used], forest.shares[used].unsqueeze(1)
 
     def joint(members: Tensor) -> Tensor:
-        return target.odds(each[members], shares[members])
+        return apart(target.combine(each[members], shares[members]), target.choices)
 
     single = torch.eye(len(each), dtype=torch.bool, device=x.device)
     said = torch.stack([joint(member) for member in single])
@@ -461,7 +461,21 @@ def passes(n_outputs: int) -> int:
     return 1 + 2 * min(n_outputs, MAX_OUTPUTS)
 
 
-def response(network: nn.Module, x: Tensor, *, relative: bool = True) -> Tensor:
+def apart(outputs: Tensor, choices: Sequence[int]) -> Tensor:
+    """(B, C) outputs up to what changes no answer: those of a choice relative to their mean.
+
+    Examples
+    --------
+    >>> apart(torch.tensor([[1.0, 3.0, 5.0]]), [2, 1])
+    tensor([[-1.,  1.,  0.]])
+    """
+    if not choices:
+        return outputs
+    parts = outputs.split(list(choices), 1)
+    return torch.cat([part - part.mean(1, keepdim=True) for part in parts], 1)
+
+
+def response(network: nn.Module, x: Tensor, choices: Sequence[int] = ()) -> Tensor:
     """Average change of the outputs for a typical change of each feature.
 
     That is the norm of the gradient of the outputs with respect to a feature, averaged over rows,
@@ -470,9 +484,9 @@ def response(network: nn.Module, x: Tensor, *, relative: bool = True) -> Tensor:
     they move. The slope within a bin does not count: many rows may share a value at the edge of a
     narrow bin, as those without a value do, and its slope would drown all others.
 
-    `relative` takes outputs relative to their mean: of classes only differences count. Many are
-    replaced by random combinations with signs ±1, whose squared gradients have the sum of all
-    squared gradients as their mean.
+    Of outputs of a choice, such as classes, only differences count; `choices` are their numbers.
+    Many outputs are replaced by random combinations with signs ±1, whose squared gradients have the
+    sum of all squared gradients as their mean.
 
     **Shape** x ``(B, d)``, result ``(d,)``.
 
@@ -499,8 +513,7 @@ def response(network: nn.Module, x: Tensor, *, relative: bool = True) -> Tensor:
     inputs.requires_grad_()
     with torch.enable_grad():
         outputs = network(inputs) if forest is None else forest.forward_from(inputs)
-        if relative and outputs.shape[1] > 1:
-            outputs = outputs - outputs.mean(1, keepdim=True)
+        outputs = apart(outputs, choices)
     directions = torch.eye(outputs.shape[1], dtype=torch.float32)
     if len(directions) > MAX_OUTPUTS:
         signs = torch.Generator().manual_seed(0)

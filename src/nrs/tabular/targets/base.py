@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -152,10 +152,8 @@ class Target:
     start: np.ndarray | None = None
     # What a model file says of it, besides `kind`, each entry with its schema.
     schema: ClassVar[Mapping[str, Schema[object]]] = {}
-    # Whether importances look at how outputs move apart.
-    moves_apart = True
-    # Whether only differences between the outputs of a row count.
-    is_relative = False
+    # Sizes of the groups of outputs, side by side, within which only differences count.
+    choices: Sequence[int] = ()
     # Whether a temperature, which `calibrate` finds, divides the outputs.
     has_temperature = False
     metrics: ClassVar[dict[str, Metric]] = {}
@@ -244,7 +242,7 @@ class Target:
 
     @property
     def directions(self) -> list[int]:
-        """How each output moves when what is predicted rises: 1, or -1.
+        """How each output moves when what is predicted rises: 1, or -1; 0 if it is free to move.
 
         Raises
         ------
@@ -281,11 +279,6 @@ class Target:
     def truth(self, y: Tensor) -> np.ndarray:
         """The labels that were encoded."""
         raise NotImplementedError
-
-    def odds(self, outputs: Tensor, weights: Tensor) -> Tensor:
-        """Joint (B, C) outputs of (K, C, B) ones, up to what changes no answer."""
-        joint = self.combine(outputs, weights)
-        return joint - joint.mean(1, keepdim=True) if self.is_relative else joint
 
     def calibrate(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
         """What to divide joint out-of-bag outputs by; 1 for numbers."""

@@ -50,7 +50,6 @@ class ClassTarget(Target):
     criterion = staticmethod(F.cross_entropy)
     combine = staticmethod(mean_probabilities)
     metrics = CLASS_METRICS
-    is_relative = True
     has_temperature, calibrate = True, find_temperature
 
     def __init__(
@@ -59,8 +58,7 @@ class ClassTarget(Target):
         threshold: Threshold = None,
         class_weights: np.ndarray | None = None,
     ) -> None:
-        self.classes = classes
-        self.n_outputs = len(classes)
+        self._take(classes)
         self.class_weights = class_weights
         # Learned by `settle`, or given.
         self.rule: Threshold = None
@@ -70,9 +68,12 @@ class ClassTarget(Target):
 
     def learned(self, y: np.ndarray, offset: np.ndarray | None = None) -> Self:
         target = copy.copy(self)
-        target.classes = np.unique(y)
-        target.n_outputs = len(target.classes)
+        target._take(np.unique(y))
         return target
+
+    def _take(self, classes: np.ndarray) -> None:
+        self.classes, self.n_outputs = classes, len(classes)
+        self.choices = [self.n_outputs]
 
     def decide_by(self, threshold: Threshold) -> None:
         """Predict the second of two classes from this probability on; a rule finds it."""

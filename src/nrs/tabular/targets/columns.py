@@ -79,7 +79,7 @@ class ColumnsTarget(Target):
 
     def __init__(self, columns: Sequence[ClassTarget] = ()) -> None:
         self.columns = list(columns)
-        self.sizes = [one.n_outputs for one in self.columns]
+        self.choices = self.sizes = [one.n_outputs for one in self.columns]
         self.n_outputs = sum(self.sizes)
         self.classes = [one.classes for one in self.columns]
         # What divides the outputs of each column, besides the temperature of all.
@@ -212,10 +212,6 @@ class ColumnsTarget(Target):
             "monotone is for numbers and for two classes; y has several columns. Leave monotone "
             "out, or fit a model to each column."
         )
-
-    def odds(self, outputs: Tensor, weights: Tensor) -> Tensor:
-        parts = self.combine(outputs, weights).split(self.sizes, 1)
-        return torch.cat([part - part.mean(1, keepdim=True) for part in parts], 1)
 
     def answer(self, outputs: Tensor) -> np.ndarray:
         """Probabilities of all classes of all columns, (B, C)."""

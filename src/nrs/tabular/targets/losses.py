@@ -51,7 +51,6 @@ class LossTarget(RegressionTarget):
 
     finite: bool | Literal["allow-nan"] = "allow-nan"
     loss = mean_loss
-    moves_apart = False
     # Outputs of each number.
     outputs_of_target = 1
     # What the constructor takes, all of them numbers.

@@ -82,6 +82,11 @@ class SurvivalTarget(LossTarget):
     def units(self, y: np.ndarray, weights: np.ndarray) -> None:
         return None
 
+    @property
+    def directions(self) -> list[int]:
+        # The median follows the location alone.
+        return [1, 0]
+
     def each(self, outputs: Tensor, y: Tensor) -> Tensor:
         location, log_scale = outputs[:, :1], outputs[:, 1:]
         log_scale = MAX_LOG_SCALE * (log_scale / MAX_LOG_SCALE).tanh()
