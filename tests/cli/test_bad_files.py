@@ -26,7 +26,6 @@ BAD = {
     "empty": (b"", "is empty"),
     "header only": (b"months,plan,left\n", "has no rows, only a header"),
     "ragged": (GOOD.encode() + b"1,basic,no,more\n", "as many cells in every row"),
-    "repeated": (b"months,months,left\n1,2,no\n", "is repeated"),
     "binary": (bytes(range(256)), "binary file"),
     "array": (b'[{"months": 1}, 2]', "must be an array of objects"),
     "two tables": (_zipped({"a.csv": GOOD, "b.csv": GOOD}), "must hold one table"),

@@ -75,7 +75,7 @@ def test_rows_in_another_dialect_have_the_same_answers(model, run):
 
 def test_a_table_is_read_as_said_when_it_is_checked_and_compared(model, run):
     said = _json(run("check", model / "other.csv", "--decimal", ",", "--na", "-7,000", "--json"))
-    assert "numbers with a decimal comma: x, y" in said["read"]
+    assert any(one.startswith("numbers with a decimal comma: x, y (") for one in said["read"])
     compared = _json(
         run(
             "compare",

@@ -41,20 +41,27 @@ def test_a_table_of_any_dialect_reads_back_equal_or_asks(data, tmp_path_factory)
     days = [date.fromordinal(int(day)) for day in 737000 + rng.integers(0, 900, n)]
     words = rng.choice(["rød", "grün", "bleu", "café"], n)
     gone = rng.random(n) < 0.15
-    rows = [["größe", "count", "day", "word"]]
+    # A line break in a header, columns that are none, lines above and below the table.
+    name = draw(st.sampled_from(["größe", "größe,\nin m"]))
+    trailing = draw(st.integers(0, 2))
+    above = draw(st.sampled_from([[], [["# made by hand"]], [["Report 2024"], []]]))
+    rows = [[name, "count", "day", "word"]]
     for k in range(n):
         number = nothing if gone[k] else _number(numbers[k], decimal, grouped, places)
         count = sentinel if sentinel is not None and k % 9 == 0 else counts[k]
-        rows.append([number, str(count), days[k].strftime(ORDERS[order].format(sign)), words[k]])
+        day = days[k].strftime(ORDERS[order].format(sign))
+        rows.append([number, str(count), day, words[k]])
+    names = [" ".join(name.split()), *rows[0][1:]]
     path = tmp_path_factory.mktemp("dialect") / "a.csv"
     with open(path, "w", encoding=encoding, newline="") as file:
-        csv.writer(file, delimiter=separator, quoting=quoting).writerows(rows)
+        writer = csv.writer(file, delimiter=separator, quoting=quoting)
+        writer.writerows([*above, *(row + [""] * trailing for row in rows)])
     table = read_table_file(path)
     notes = decisions(table)
-    assert table.column_names == rows[0]
+    assert table.column_names == names
     asked = {name for name, note in notes.items() if note.ambiguous}
-    if "größe" not in asked:
-        found = table["größe"].cast(pa.float64()).to_numpy()
+    if names[0] not in asked:
+        found = table[names[0]].cast(pa.float64()).to_numpy()
         assert np.array_equal(np.isnan(found), gone)
         assert np.allclose(found[~gone], numbers[~gone])
     if "day" not in asked:

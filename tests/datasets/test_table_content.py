@@ -7,9 +7,10 @@ from datetime import datetime
 
 import pytest
 
-from nrs.datasets.table_content import find_separator, unpack
+from nrs.datasets.table_content import unpack
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import column_names, read_table_file, stream_table_file
+from nrs.datasets.table_layout import find_separator
 
 ROWS = [{"rooms": 2, "district": "north"}, {"rooms": None, "district": "south"}]
 TEXT = "rooms,district\n2,north\n,south\n"

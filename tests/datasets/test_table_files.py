@@ -95,7 +95,7 @@ def test_dates_keep_their_time_zone(tmp_path):
         (gzip.compress(b"a,b\n" * 4000)[:40], "Check the file"),
         (b"PAR1 and nothing more", "Check the file"),
         (b'{"a": 1, "b":\n', "Check the file"),
-        (b'{"a": {"b": 1}}\n', "Flatten it"),
+        (b'{"a": [{"b": 1}]}\n' * 2, "Flatten it"),
     ],
     ids=["gzip", "parquet", "half a line", "nested"],
 )

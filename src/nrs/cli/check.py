@@ -35,6 +35,7 @@ def check(
 
     Example: nrs check churn.csv --target churned
     """
+    from nrs.datasets.convert import notes_of
     from nrs.datasets.table_files import read_table_file
     from nrs.files.check import check_labelled, check_table
     from nrs.files.read import describe_readings, find_readings, read_labelled
@@ -42,13 +43,15 @@ def check(
 
     if target is None:
         table = read_table_file(source, **reading)
+        notes = notes_of(table)
         dropped = split_names(drop or [], table.column_names)
         table = table.drop_columns(list(dict.fromkeys(dropped)))
-        findings, readings = check_table(table), find_readings(table)
+        findings, said = check_table(table), describe_readings(find_readings(table))
     else:
         labelled = read_labelled(source, target, drop=drop or [], **reading)
-        findings, readings = check_labelled(labelled), labelled.readings
-    said = describe_readings(readings)
+        findings, said = check_labelled(labelled), describe_readings(labelled.readings)
+        notes = labelled.notes
+    said = [*notes, *said]
     if as_json:
         found = [one.to_dict() for one in findings]
         echo_json({"file": source, "read": said, "findings": found})

@@ -335,5 +335,5 @@ def print_schema(table: LabelledTable) -> None:
         echo(f"left out {table.unlabelled:,} rows without a value of {table.target}")
     from nrs.files.read import describe_readings
 
-    for line in describe_readings(table.readings):
+    for line in [*table.notes, *describe_readings(table.readings)]:
         echo(in_flags(line, FLAGS))

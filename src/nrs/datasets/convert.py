@@ -32,7 +32,11 @@ from nrs.datasets.table_file_errors import TableFileError, import_pyarrow, missi
 TYPES = ("number", "date", "time", "category", "text")
 # Numbers whose points may all be those of thousands.
 _GROUPED = r"^-?[1-9]\d{0,2}(\.\d{3})+$|^-?\d{1,3}$"
+_DAYS = r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 _BOOLEANS = {"true", "false"}
+NOTES = b"nrs.notes"
+# Rows below which the last may be the sum of the others by chance.
+MIN_ROWS_OF_TOTAL = 10
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,68 @@ def decisions(table: Any) -> dict[str, Decision]:
     }
 
 
+def with_notes(table: Any, notes: Sequence[str]) -> Any:
+    """A table that carries what a user should know of its file; see :func:`notes_of`."""
+    if not notes:
+        return table
+    return table.replace_schema_metadata({NOTES: json.dumps(list(notes)).encode()})
+
+
+def notes_of(table: Any) -> list[str]:
+    """What was left out of a file, and what its columns are called, in a sentence each."""
+    found: list[str] = json.loads((table.schema.metadata or {}).get(NOTES, b"[]"))
+    return found
+
+
+def without_headers(table: Any) -> Any:
+    """A table of texts without rows that repeat its header, of files that were joined.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> without_headers(pyarrow.table({"a": ["1", "a", "2"], "b": ["x", "b", "y"]})).num_rows
+    2
+    """
+    compute = _compute()
+    same: Any = None
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        equal = compute.fill_null(compute.equal(compute.utf8_trim_whitespace(column), name), False)
+        same = equal if same is None else compute.and_(same, equal)
+        if not compute.any(same).as_py():
+            return table
+    return table.filter(compute.invert(same))
+
+
+def is_total(table: Any) -> bool:
+    """Whether the last row adds up the others.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> is_total(pyarrow.table({"a": [*range(1, 20), 190], "b": ["x"] * 19 + ["Total"]}))
+    True
+    """
+    pyarrow, n = import_pyarrow(), table.num_rows
+    if n < MIN_ROWS_OF_TOTAL:
+        return False
+    tried = added = 0
+    for column in table.columns:
+        if pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type):
+            last = column[n - 1].as_py()
+            if last is None:
+                continue
+            others = column.slice(0, n - 1).to_numpy()
+            others = others[~np.isnan(others)]
+            tried += 1
+            # More than any other, so that it is not the only cell that is not zero.
+            added += (
+                len(others) > 1
+                and others.max() < last
+                and bool(np.isclose(last, others.sum(), rtol=1e-6))
+            )
+    return 0 < tried <= 2 * added
+
+
 def apply_plan(column: Any, plan: Plan) -> Any:
     """An Arrow column as a plan reads it: texts become values, sentinels null.
 
@@ -238,12 +304,15 @@ def _read_plainly(one: _Column) -> None:
         return
     number = _cast(bare, pyarrow.float64())
     if number is not None:
-        if _holds_codes(one.name, bare):
+        if _holds_codes(one.name, bare) or _may_be_days(bare):
             return
         whole = None if said else _cast(bare, pyarrow.int64())
         one.typed = number if whole is None else whole
         # Later rows may say in words that there is nothing, too.
-        one.decision = Decision(Plan("number")) if said else None
+        if said:
+            words = compute.unique(compute.filter(texts, compute.fill_null(empty, False)))
+            found = sorted(set(words.to_pylist()) - {""})
+            one.decision = Decision(Plan("number"), nothing=tuple(found[:5]))
         return
     if not said:
         one.typed = _read_booleans(texts) or next(
@@ -295,6 +364,12 @@ def _holds_codes(name: str, texts: Any) -> bool:
         2 * (compute.sum(one).as_py() or 0) > len(texts) - texts.null_count
         for one in (long, dialled)
     )
+
+
+def _may_be_days(texts: Any) -> bool:
+    """Whether plain numbers are all dates such as 20240131."""
+    compute = _compute()
+    return bool(compute.all(compute.match_substring_regex(texts, _DAYS)).as_py())
 
 
 def _decide_together(
@@ -360,7 +435,8 @@ def _read_as(one: _Column, asked: str, hint: Hint) -> None:
     named = [text for text, gone in zip(one.distinct, lost, strict=True) if gone]
     named = [text for text in named if text.lower() not in NOTHING]
     assert one.counts is not None
-    one.decision = Decision(plan, "", tuple(named[:5]), int(one.counts[lost].sum()))
+    example = next(text for text, gone in zip(one.distinct, lost, strict=True) if not gone)
+    one.decision = Decision(plan, "", tuple(named[:5]), int(one.counts[lost].sum()), example)
 
 
 def _drop_sentinels(columns: Sequence[_Column], overrides: Overrides) -> None:

@@ -15,10 +15,14 @@ import numpy as np
 # What stands for a thousand, a million, … after a number.
 MULTIPLES = {
     "k": 1e3, "thousand": 1e3, "lakh": 1e5, "lac": 1e5, "mn": 1e6, "mio": 1e6, "million": 1e6,
-    "crore": 1e7, "cr": 1e7, "bn": 1e9, "b": 1e9, "billion": 1e9,
+    "tsd": 1e3, "crore": 1e7, "cr": 1e7, "bn": 1e9, "b": 1e9, "billion": 1e9,
 }  # fmt: skip
 _MONEY = r"(?:US\$|A\$|C\$|R\$|[$€£¥₹₽₩₺₴฿¢]|USD|EUR|GBP|CHF|INR|Rs\.?|kr\.?)"
-_UNIT = r"[^\W\d][^\d]{0,19}|[%°€$£¥₹₽₩₺₴‰]\D{0,9}|\"|''?"
+# With m2 and km3, and marks out of so many: 7/10, 4 out of 5 stars.
+_UNIT = (
+    r"[^\W\d][^\d]{0,18}[23]?|[%°€$£¥₹₽₩₺₴‰]\D{0,9}|\"|''?"
+    r"|(?:/|out of)\s*(?:5|10|20|100)(?:\s+\D{0,9})?"
+)
 _NEGATIVE = ("-", "−", "(")
 # Units that are written one after the other, as in "2h 50m" and 5'11": what each is worth.
 _SECONDS = {
@@ -54,6 +58,7 @@ _DATES = tuple(
         rf"(?P<b>{_WORD})\.?(?P<sep>[-/ ])(?P<a>\d{{1,2}}){_TH}(?:,\s*|[-/ ])(?P<c>\d{{4}})",
         rf"(?P<b>{_WORD})\.?(?P<sep>[-/ ]|,\s*)(?P<c>\d{{4}})",
         r"(?P<c>\d{4})(?P<sep>[-/])(?P<b>\d{1,2})",
+        r"(?P<b>\d{1,2})(?P<sep>[-/])(?P<c>\d{4})",
         r"(?P<c>(?:19|20)\d{2})(?P<b>\d{2})(?P<a>\d{2})",
     )
 )
@@ -71,12 +76,15 @@ NUMBER_FORMS = (
 @functools.cache
 def _number(decimal: str, thousands: str) -> re.Pattern[str]:
     group = {" ": r"[ \u00a0\u202f]", "'": "['’]"}.get(thousands, re.escape(thousands))
-    whole = rf"(?:[1-9]\d{{0,2}}(?:{group}\d{{2,3}})*{group}\d{{3}}|\d+)" if thousands else r"\d+"
     point = re.escape(decimal)
-    one = rf"(?:{whole}(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?"
+    # 12,- is a price without cents.
+    one = rf"(?:\d+(?:{point}(?:\d+|[-–—])?)?|{point}\d+)(?:[eE][+-]?\d+)?"
+    if thousands:
+        # Nobody writes 1,234e5.
+        one = rf"(?:[1-9]\d{{0,2}}(?:{group}\d{{2,3}})*{group}\d{{3}}(?:{point}\d*)?|{one})"
     return re.compile(
         rf"(?P<about>[<>~≈≤≥]=?)?\s*(?P<minus>[-−+(])?\s*(?P<money>{_MONEY})?\s*(?P<sign>[-−+])?"
-        rf"(?P<one>{one})(?:\s*(?:-|–|—|to)\s*(?P<two>{one}))?(?P<plus>\+)?"
+        rf"(?P<one>{one})(?:\s*(?:-|–|—|to)\s*(?P<two>{one}))?(?P<plus>\+)?(?P<after>-(?!\S))?"
         rf"(?:\s*(?P<unit>{_UNIT}))?(?P<close>\))?"
     )
 
@@ -110,7 +118,9 @@ class Numbers:
             if found is None or (found["minus"] == "(") != (found["close"] is not None):
                 continue
             one, two = (
-                None if part is None else float(part.translate(strip).replace(decimal, "."))
+                None
+                if part is None
+                else float(part.translate(strip).rstrip("-–—").replace(decimal, "."))
                 for part in (found["one"], found["two"])
             )
             assert one is not None
@@ -119,7 +129,9 @@ class Numbers:
                     continue
                 one, self.ranges[place] = (one + two) / 2, True
             unit, factor = _factor(found["unit"] or "", found["money"])
-            negative = found["minus"] in _NEGATIVE or found["sign"] in _NEGATIVE
+            # SAP writes the sign after the number.
+            signs = (found["minus"], found["sign"], found["after"])
+            negative = any(sign in _NEGATIVE for sign in signs)
             self.values[place] = (-one if negative else one) * factor
             self.units[place] = unit
             self.loose[place] = bool(found["about"] or found["plus"] or two is not None)
@@ -132,8 +144,10 @@ def _factor(written: str, money: str | None) -> tuple[str, float]:
     unit = unit_of(plain)
     if plain == "M" or (money and unit == "m"):
         return "", 1e6
-    if unit in MULTIPLES and plain != "b":
-        return "", MULTIPLES[unit]
+    # "Mio. €" is a million.
+    word, _, rest = unit.partition(" ")
+    if word in MULTIPLES and plain != "b" and (not rest or re.fullmatch(_MONEY, rest, re.I)):
+        return "", MULTIPLES[word]
     return unit, 1.0
 
 

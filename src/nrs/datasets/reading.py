@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -174,12 +174,18 @@ class Decision:
         Texts that are no value to the plan and do not say that they are none.
     n_lost : int
         Rows of these.
+    example : str
+        A text that is only a value under the plan.
+    nothing : tuple of str
+        Texts that say that there is no value.
     """
 
     plan: Plan | None = None
     ambiguous: str = ""
     lost: tuple[str, ...] = ()
     n_lost: int = 0
+    example: str = ""
+    nothing: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; see :meth:`from_dict`."""
@@ -189,13 +195,33 @@ class Decision:
             "ambiguous": self.ambiguous,
             "lost": [*self.lost],
             "n_lost": self.n_lost,
+            "example": self.example,
+            "nothing": [*self.nothing],
         }
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Decision:
         """Read what :meth:`to_dict` gave."""
         plan = None if state["plan"] is None else Plan.from_dict(state["plan"])
-        return cls(plan, state["ambiguous"], tuple(state["lost"]), state["n_lost"])
+        lost, nothing = tuple(state["lost"]), tuple(state["nothing"])
+        return cls(plan, state["ambiguous"], lost, state["n_lost"], state["example"], nothing)
+
+    def shown(self) -> str:
+        """The example and its value.
+
+        Examples
+        --------
+        >>> decide(["1.234,5", "7,25"]).shown(), decide(["25/12/2024"]).shown()
+        ("'1.234,5' is 1234.5", "'25/12/2024' is 2024-12-25")
+        """
+        if self.plan is None or not self.example:
+            return ""
+        value = self.plan.read([self.example])[0]
+        if self.plan.kind == "date":
+            text = str(value.astype("datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
+        else:
+            text = f"{value:.10g}" + (" seconds" if self.plan.kind == "duration" else "")
+        return f"{self.example!r} is {text}"
 
 
 def read_numbers(texts: Sequence[str], decimal: str, thousands: str) -> Numbers:
@@ -243,7 +269,16 @@ class _Texts:
         values = plan.read(self.texts)
         lost = np.isnat(values) if plan.kind == "date" else np.isnan(values)
         texts = [self.texts[place] for place in np.flatnonzero(lost)]
-        return Decision(plan, ambiguous, tuple(texts[:5]), int(self.counts[lost].sum()))
+        plain = plan.kind == "number" and not plan.thousands
+        example = next(
+            (
+                text
+                for text, gone in zip(self.texts, lost, strict=True)
+                if not gone and not (plain and _PLAIN.fullmatch(text))
+            ),
+            "",
+        )
+        return Decision(plan, ambiguous, tuple(texts[:5]), int(self.counts[lost].sum()), example)
 
     def sample(self) -> _Texts:
         at = np.unique(np.linspace(0, len(self.texts) - 1, TRIED).astype(int))
@@ -292,7 +327,9 @@ def decide(
         return Decision()
     if len(kept) > 4 * TRIED and _read(found.sample(), hint or Hint(), typed, loosely=True) is None:
         return Decision()
-    return _read(found, hint or Hint(), typed) or Decision()
+    decision = _read(found, hint or Hint(), typed)
+    said = {text.strip() for text in texts if text.strip().lower() in NOTHING} - {""}
+    return Decision() if decision is None else replace(decision, nothing=tuple(sorted(said)[:5]))
 
 
 def _read(found: _Texts, hint: Hint, typed: bool, *, loosely: bool = False) -> Decision | None:
@@ -349,7 +386,7 @@ def _as_dates(found: _Texts, hint: Hint, share: float | None) -> Decision | None
     parts = Dates(found.texts)
     if not _accepts(found, parts.matched, share):
         return None
-    if parts.forms.max() == 5 and len(found.texts) < 5:
+    if parts.forms.max() == 6 and len(found.texts) < 5:
         # Eight digits are a date only where many are.
         return None
     reads = {order: parts.read(order) for order in ORDERS}

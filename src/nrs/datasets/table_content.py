@@ -28,9 +28,6 @@ _BOMS = (
 )
 # A text of JSON, whole or cut at the end of what was read.
 _JSON_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_SEPARATORS = ",\t;|:^~ "
-# Records of the head that the separator is found by.
-_TRIED = 200
 
 
 def unpack(content: bytes, name: str, sheet: str | None, limit: int) -> bytes:
@@ -115,25 +112,44 @@ def _cell(cell: object) -> object:
     return cell
 
 
+def is_flat_lines(head: bytes) -> bool:
+    """Whether JSON is one object per line, and no value of the first is an object or a list."""
+    first, _, rest = head.lstrip().partition(b"\n")
+    try:
+        row = json.loads(first)
+    except (ValueError, RecursionError):
+        # A long line may be cut with the head; a document has line breaks, or much within it.
+        return openings(first) == 1 and len(first.strip()) > 1
+    flat = isinstance(row, dict) and not any(isinstance(one, dict | list) for one in row.values())
+    return flat and openings(rest) <= rest.count(b"\n") + 1
+
+
 def json_lines(content: bytes, name: str) -> bytes:
-    """The objects of a JSON array, one per line; a column of several types holds texts.
+    """The rows of a JSON document, one object per line; a column of several types holds texts.
+
+    A document is an array of objects or of rows below their names, columns by name, or an object
+    that holds one of these. Objects within a row become columns, lists texts.
 
     Examples
     --------
-    >>> json_lines(b'[{"a": 1}, {"a": "x"}]', "rows.json")
-    b'{"a": "1"}\\n{"a": "x"}'
+    >>> json_lines(b'[{"a": 1}, {"a": "x", "b": {"c": [1, 2]}}]', "rows.json")
+    b'{"a": "1"}\\n{"a": "x", "b.c": "1, 2"}'
+    >>> json_lines(b'{"n": 2, "rows": [{"a": 1}]}', "a.json"), json_lines(b'{"a": [3]}', "b.json")
+    (b'{"a": 1}', b'{"a": 3}')
     """
     if depth(content) > MAX_DEPTH:
         raise TableFileError(f"{name} has values nested more than {MAX_DEPTH} deep; flatten them")
     try:
-        rows = json.loads(content)
+        found = json.loads(content)
     except ValueError as error:
-        raise TableFileError(f"{name} cannot be read as JSON: {error}. Check the file.") from None
-    wrong = next((row for row in rows if not isinstance(row, dict)), None)
-    if wrong is not None:
-        raise TableFileError(
-            f"{name} must be an array of objects, one per row; it holds {str(wrong)[:80]}"
-        )
+        lines = [line for line in content.split(b"\n") if line.strip()]
+        try:
+            found = [json.loads(line) for line in lines]
+        except ValueError:
+            raise TableFileError(
+                f"{name} cannot be read as JSON: {error}. Check the file."
+            ) from None
+    rows = [_flat(row, name) for row in _json_rows(found)]
     kinds: dict[str, set[type]] = {}
     for row in rows:
         for key, value in row.items():
@@ -145,6 +161,57 @@ def json_lines(content: bytes, name: str) -> bytes:
             if isinstance(row[key], (bool, int, float)):
                 row[key] = json.dumps(row[key])
     return "\n".join(map(json.dumps, rows)).encode()
+
+
+def _json_rows(found: Any) -> list[Any]:
+    """The rows of a document, whichever way they are written."""
+    if isinstance(found, list):
+        rows = found
+        if rows and all(isinstance(row, list) for row in rows):
+            rows = _below(rows[0], rows[1:])
+        return rows
+    columns, data = found.get("columns"), found.get("data")
+    if isinstance(columns, list) and isinstance(data, list):
+        return _below(columns, data)
+    tables = [one for one in found.values() if isinstance(one, list) and one]
+    of_rows = [one for one in tables if all(isinstance(row, dict) for row in one)]
+    if len(of_rows) == 1:
+        return of_rows[0]
+    if tables and len(tables) == len(found) and len({len(one) for one in tables}) == 1:
+        return _below(list(found), [list(row) for row in zip(*tables, strict=True)])
+    parts = [one for one in found.values() if isinstance(one, dict)]
+    if parts and len(parts) == len(found):
+        if all(key.isdigit() for key in found):
+            return parts
+        if all(key.isdigit() for one in parts for key in one):
+            # As pandas writes a frame: cells by row, by column.
+            places = dict.fromkeys(key for one in parts for key in one)
+            return [{name: one.get(place) for name, one in found.items()} for place in places]
+    return [found]
+
+
+def _below(names: list[Any], rows: list[Any]) -> list[Any]:
+    """Rows as objects, if all are as wide as their names."""
+    wide = all(isinstance(row, list) and len(row) == len(names) for row in rows)
+    return [dict(zip(map(str, names), row, strict=True)) for row in rows] if wide else [*rows]
+
+
+def _flat(row: Any, name: str) -> dict[str, Any]:
+    """A row without objects and lists of plain values."""
+    if not isinstance(row, dict):
+        raise TableFileError(
+            f"{name} must be an array of objects, one per row; it holds {str(row)[:80]}"
+        )
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, dict):
+            inner = _flat(value, name)
+            found |= {f"{key}.{one}": cell for one, cell in inner.items()}
+        elif isinstance(value, list) and not any(isinstance(one, dict | list) for one in value):
+            found[key] = ", ".join(map(str, value)) or None
+        else:
+            found[key] = value
+    return found
 
 
 def openings(text: bytes) -> int:
@@ -198,61 +265,3 @@ def find_encoding(head: bytes, blocks: Iterable[bytes]) -> str:
     except UnicodeDecodeError:
         possible.pop("utf-8", None)
     return next(iter(possible), "latin-1")
-
-
-def find_separator(head: str) -> str:
-    """The separator of a text table: the one by which the rows have as many cells as the header.
-
-    Examples
-    --------
-    >>> find_separator("a;b\\n1,5;2,5\\n"), find_separator('"x, y"\\tz\\n1\\t2\\n')
-    (';', '\\t')
-    """
-    best, found = (False, 0.0, 0, 0), ","
-    for place, separator in enumerate(_SEPARATORS):
-        widths, fits = _widths(head, separator)
-        # The last row may be cut.
-        body = widths[1:-1] if len(widths) > 2 else widths[1:]
-        if not widths or widths[0] < 2:
-            continue
-        share = sum(width == widths[0] for width in body) / len(body) if body else 1.0
-        rating = (fits, round(share, 1), -(place >= 4), widths[0])
-        if rating > best:
-            best, found = rating, separator
-    return found
-
-
-def _widths(head: str, separator: str) -> tuple[list[int], bool]:
-    """How many cells the first rows have, and whether quotes end where cells do."""
-    for strict in (True, False):
-        widths = []
-        try:
-            for row in csv.reader(io.StringIO(head), delimiter=separator, strict=strict):
-                if row:
-                    widths.append(len(row))
-                if len(widths) == _TRIED:
-                    break
-        except csv.Error as error:
-            # A quoted cell may be cut with the head.
-            if "end of data" not in str(error):
-                continue
-        return widths, strict
-    return [], False
-
-
-def clean_names(names: Iterable[str]) -> list[str]:
-    """Names of columns without line breaks and blanks around them; a place for those without.
-
-    Tabs stay: in a file of another separator they are part of a name.
-
-    Examples
-    --------
-    >>> clean_names(["weight,\\nkg ", "", "a"])
-    ['weight, kg', 'column 2', 'a']
-    """
-    return [clean_name(name) or f"column {place}" for place, name in enumerate(names, 1)]
-
-
-def clean_name(name: str) -> str:
-    """A name without line breaks and repeated blanks; empty if it is nothing else."""
-    return " ".join(filter(None, re.split("[ \r\n\xa0]+", name)))

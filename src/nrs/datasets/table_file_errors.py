@@ -5,13 +5,26 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nrs._util.optional import import_optional
+
+if TYPE_CHECKING:
+    from nrs.datasets.table_layout import Ragged
 
 
 class TableFileError(ValueError):
     """A file that is not a table, or not the table that was asked for; says what to do."""
+
+
+def ragged_row(name: str, found: Ragged, width: int) -> TableFileError:
+    """The error for a row with more or fewer cells than there are columns."""
+    cells = "1 cell" if len(found.cells) == 1 else f"{len(found.cells)} cells"
+    return TableFileError(
+        f"{name} must have as many cells in every row as in its header, {width}: line {found.line} "
+        f"has {cells}: {_short(', '.join(found.cells), 60)}. Quote cells that contain the "
+        "separator, or fix that line."
+    )
 
 
 @contextlib.contextmanager
@@ -39,6 +52,8 @@ def _described(name: str, said: str, columns: Sequence[str]) -> TableFileError:
     said = " ".join(said.split())
     if "UTF8" in said or "UTF-8" in said:
         return wrong_encoding(name, said)
+    if "Could not skip initial" in said:
+        return no_rows(name)
     if "Expected" in said and "columns, got" in said:
         cells = said.partition("parse error: ")[2] or said
         return TableFileError(

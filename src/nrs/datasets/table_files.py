@@ -14,25 +14,32 @@ from __future__ import annotations
 import codecs
 import contextlib
 import io
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from nrs._util.inputs import check_ordinary
-from nrs.datasets.convert import Overrides, blank_to_null, convert_texts
+from nrs.datasets.convert import (
+    Overrides,
+    blank_to_null,
+    convert_texts,
+    is_total,
+    with_notes,
+    without_headers,
+)
 from nrs.datasets.large_table import Table
 from nrs.datasets.parts import is_parts
 from nrs.datasets.table_content import (
     MAX_DEPTH,
     OLE,
     ZIP,
-    clean_name,
-    clean_names,
     depth,
     find_encoding,
-    find_separator,
+    is_flat_lines,
     json_lines,
     openings,
     unpack,
@@ -45,8 +52,10 @@ from nrs.datasets.table_file_errors import (
     clear_errors,
     import_pyarrow,
     no_rows,
+    ragged_row,
     unread_text,
 )
+from nrs.datasets.table_layout import Layout, Ragged, find_layout, find_ragged, rewrite
 
 Format = Literal["csv", "json lines", "parquet", "arrow"]
 
@@ -60,6 +69,7 @@ MAX_EXPANSION = 100
 MIN_EXPANDED_BYTES = 1 << 28
 # What the format, the separator and the time zones are read from.
 _HEAD_BYTES = 1 << 18
+_HEAD_SIZES = [_HEAD_BYTES << k for k in range(8)]
 _CODECS = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",
@@ -148,18 +158,36 @@ def _read_csv(opened: _Opened, overrides: Overrides, as_text: Sequence[str]) -> 
     from pyarrow import csv
 
     opened.keep()
-    opened.sniff()
+    layout = opened.lay_out()
     # As text first: what a column is shows in all of its cells.
-    text = dict.fromkeys(opened.names, pyarrow.string())
-    table = csv.read_csv(opened.stream(), *opened.csv_options(column_types=text))
+    text = dict.fromkeys(layout.names, pyarrow.string())
+    notes = list(layout.notes)
+    try:
+        table = csv.read_csv(opened.stream(), *opened.csv_options(column_types=text))
+    except pyarrow.ArrowInvalid as error:
+        found = opened.ragged(error)
+        if found is None:
+            raise
+        if found.kept is None:
+            raise ragged_row(opened.name, found, len(layout.names)) from None
+        notes.append(opened.cut_below(found))
+        table = csv.read_csv(opened.stream(), *opened.csv_options(column_types=text))
     check_text(table.schema, opened.name)
-    names = clean_names(table.schema.names)
-    unnamed = [place for place, name in enumerate(table.schema.names) if not clean_name(name)]
-    empty = [place for place in unnamed if table.column(place).null_count == table.num_rows]
-    table = table.rename_columns(names).select([k for k in range(len(names)) if k not in empty])
+    n_rows = table.num_rows
+    table = without_headers(table)
+    if table.num_rows < n_rows:
+        notes.append(f"left out rows that repeat the header: {n_rows - table.num_rows}")
+    empty = [k for k in layout.unnamed if table.column(k).null_count == table.num_rows]
+    table = table.select([k for k in range(len(layout.names)) if k not in empty])
     check_names(table.column_names, opened.name)
-    # Without rows there is nothing to decide.
-    return convert_texts(table, overrides, as_text) if table.num_rows else table
+    if not table.num_rows:
+        # There is nothing to decide.
+        return table
+    table = convert_texts(table, overrides, as_text)
+    if is_total(table):
+        table = table.slice(0, table.num_rows - 1)
+        notes.append("left out the last row, which adds up the others")
+    return with_notes(table, notes)
 
 
 def _read_json(opened: _Opened, overrides: Overrides, as_text: Sequence[str]) -> Any:
@@ -310,7 +338,7 @@ def _batches(
         check_wanted(wanted, schema.names, opened.name)
         yield from ((batch, {}) for batch in batches)
         return
-    found = opened.sniff()
+    found = opened.sniff(wanted)
     check_names(found.names, opened.name)
     if opened.format == "csv":
         check_wanted(wanted, found.names, opened.name)
@@ -320,15 +348,12 @@ def _batches(
     if opened.format == "csv":
         from pyarrow import csv
 
-        # By their names in the file, which may hold line breaks.
-        own = dict(zip(found.names, opened.names, strict=True))
         options = opened.csv_options(
-            chunk_bytes=chunk_bytes,
-            column_types={own[name]: kind for name, kind in types.items()},
-            include_columns=[own[name] for name in wanted],
+            chunk_bytes=chunk_bytes, column_types=types, include_columns=list(wanted)
         )
-        for batch in csv.open_csv(opened.stream(), *options):
-            yield batch.rename_columns(list(wanted)), later
+        with opened.ragged_rows():
+            for batch in csv.open_csv(opened.stream(), *options):
+                yield batch, later
         return
     from pyarrow import json
 
@@ -419,14 +444,19 @@ class _Opened:
         if self.format in _TEXTS:
             self._decode(encoding)
         if self.format == "json lines":
-            if self._head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-                self._content = json_lines(self._all().lstrip(b"\xef\xbb\xbf"), name)
-                self._head, self._encoding = self._content[:_HEAD_BYTES], "utf-8"
+            if not is_flat_lines(self._head.lstrip(b"\xef\xbb\xbf")):
+                self._replace(json_lines(self._all().lstrip(b"\xef\xbb\xbf"), name).decode())
             _Shallow(io.BytesIO(self._head), name).read()
         self.names: list[str] = []
+        self._layout: Layout | None = None
 
     def _read_head(self) -> bytes:
-        return bytes((self._plain() if self._pipe is None else self._pipe).read(_HEAD_BYTES))
+        stream = self._plain() if self._pipe is None else self._pipe
+        head = bytes(stream.read(_HEAD_BYTES))
+        # A header of many columns is long.
+        while len(head) in _HEAD_SIZES and head.count(b"\n") < 2:
+            head += stream.read(len(head))
+        return head
 
     def _all(self) -> bytes:
         """All plain bytes, in UTF-8 where they are text; a pipe is taken into memory."""
@@ -502,31 +532,76 @@ class _Opened:
         file = self._plain()
         return file if isinstance(file, pyarrow.OSFile) else pyarrow.BufferReader(file.read())
 
-    def sniff(self) -> Any:
-        """The schema that the head of a text file suggests, with clean names."""
+    def sniff(self, wanted: Sequence[str] = ()) -> Any:
+        """The schema that the head of a text file suggests; it should have the columns `wanted`."""
         pyarrow = import_pyarrow()
-        head = self._head
-        if len(head) >= _HEAD_BYTES:
-            # Half a line would look like a ragged one.
-            head = head[: head.rfind(b"\n") + 1] or head
-        source = pyarrow.BufferReader(head)
         if self.format == "json lines":
             from pyarrow import json
 
+            head = self._whole_lines()
             read = json.ReadOptions(block_size=max(len(head), 1 << 10))
-            found = json.read_json(source, read_options=read).schema
+            found = json.read_json(pyarrow.BufferReader(head), read_options=read).schema
             self.names[:] = found.names
             return found
         from pyarrow import csv
 
-        found = csv.open_csv(source, *self.csv_options()).schema
-        # Trailing separators make columns that are none.
-        self.names[:] = found.names
-        fields = [
-            field.with_name(name)
-            for field, name in zip(found, clean_names(found.names), strict=True)
-        ]
-        return pyarrow.schema(fields)
+        self.lay_out(wanted)
+        head = pyarrow.BufferReader(self._whole_lines())
+        with self.ragged_rows():
+            return csv.open_csv(head, *self.csv_options()).schema
+
+    def _whole_lines(self) -> bytes:
+        """The head without half a line, which would look like a ragged one."""
+        head = self._head
+        cut = len(head) >= _HEAD_BYTES
+        return (head[: head.rfind(b"\n") + 1] or head) if cut else head
+
+    def lay_out(self, wanted: Sequence[str] = ()) -> Layout:
+        """How the rows of a CSV file are cut; where Arrow would err, they are written again."""
+        if self._layout is None:
+            self._layout = layout = find_layout(self._text(self._whole_lines()), wanted)
+            self.names[:] = layout.names
+            if layout.loose:
+                text = self._text(self._all())
+                found = find_ragged(text, layout)
+                if found is not None and found.kept is None:
+                    raise ragged_row(self.name, found, len(layout.names))
+                self._replace(rewrite(text, layout))
+                self._layout = replace(layout, skip=0)
+        return self._layout
+
+    @staticmethod
+    def _text(content: bytes) -> str:
+        return content.decode("utf-8", "replace").lstrip("\ufeff")
+
+    def _replace(self, text: str) -> None:
+        """Take another text in place of the file's."""
+        self._content, self._encoding = text.encode(), "utf-8"
+        self._head = self._content[:_HEAD_BYTES]
+
+    def ragged(self, error: Exception) -> Ragged | None:
+        """The row that Arrow stumbled over, if it did and the file can be read again."""
+        if "columns, got" not in str(error) or self._pipe is not None:
+            return None
+        lines = io.TextIOWrapper(self._decoded(self._plain()), "utf-8-sig", newline="")
+        return find_ragged(lines, self.lay_out())
+
+    @contextlib.contextmanager
+    def ragged_rows(self) -> Iterator[None]:
+        """Name the line of a row with more or fewer cells than there are columns."""
+        try:
+            yield
+        except import_pyarrow().ArrowInvalid as error:
+            found = self.ragged(error)
+            if found is None:
+                raise
+            raise ragged_row(self.name, found, len(self.lay_out().names)) from None
+
+    def cut_below(self, found: Ragged) -> str:
+        """Leave out the lines below the last row; returns what to say of it."""
+        lines = io.StringIO(self._text(self._all()), newline="")
+        self._replace("".join(itertools.islice(lines, found.kept)))
+        return f"left out what is below the last row: {found.cells[0][:40]!r}"
 
     def csv_options(
         self, *, chunk_bytes: int = CHUNK_BYTES, **convert: Any
@@ -534,10 +609,14 @@ class _Opened:
         """How a comma-separated file is read: in blocks, parsed, and converted."""
         from pyarrow import csv
 
-        separator = find_separator(self._head.decode("utf-8", "replace").lstrip("\ufeff\r\n"))
+        layout = self.lay_out()
         return (
-            csv.ReadOptions(block_size=chunk_bytes),
-            csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            csv.ReadOptions(
+                block_size=chunk_bytes, skip_rows=layout.skip, column_names=layout.names
+            ),
+            csv.ParseOptions(
+                delimiter=layout.separator, quote_char=layout.quote, newlines_in_values=True
+            ),
             csv.ConvertOptions(strings_can_be_null=True, **convert),
         )
 
@@ -669,7 +748,7 @@ def _format_of(head: bytes, name: str) -> Format:
         return "arrow"
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith((b"{", b"[{")) or (
-        start.startswith(b"[") and start[1:].lstrip()[:1] in b"{]"
+        start.startswith(b"[") and start[1:].lstrip()[:1] in b"{[]"
     ):
         return "json lines"
     if b"\x00" in head and not find_encoding(head, ()).startswith("utf-16"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from nrs.datasets.convert import Overrides, decisions
+from nrs.datasets.convert import Overrides, decisions, notes_of
 from nrs.datasets.large_table import Table
 from nrs.datasets.parts import is_parts
 from nrs.datasets.reading import Decision
@@ -75,8 +75,9 @@ class LabelledTable:
     unlabelled: int  # rows without a target, which were left out
     targets: TargetColumns | None = None  # where more than one column is predicted
     streamed: TableSource | None = None  # what is fitted to instead of rows in memory
-    # How columns of texts were read, and the target.
+    # How columns of texts were read, and the target; what was left out of the file.
     readings: dict[str, Decision] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     # Columns that are no features, by the argument of a fit that they are, such as "groups"; and
     # their values, which a stream reads itself.
     apart: dict[str, str] = field(default_factory=dict)
@@ -117,6 +118,7 @@ def read_labelled(
     check_task(task)
     texts = list(categorical) if qid is None else [*categorical, qid]
     table = _read_whole(source, texts, encoding=encoding, sheet=sheet, overrides=overrides)
+    notes = notes_of(table)
     name = "standard input" if os.fspath(source) == "-" else os.fspath(source)
     names = of_target.target_names(target, table.column_names)
     drop = of_target.split_names(drop, table.column_names)
@@ -169,6 +171,7 @@ def read_labelled(
         unlabelled=n_all - len(rows),
         targets=targets,
         readings=find_readings(table, list(categorical)),
+        notes=notes,
         apart=columns,
         given={role: _values(table, role, column) for role, column in columns.items()},
     )
@@ -309,24 +312,29 @@ def describe_readings(readings: Mapping[str, Decision]) -> list[str]:
 
     >>> from nrs.datasets.reading import Plan
     >>> plan = Plan("number", ",", sentinels=(-200.0,))
-    >>> lost = Decision(plan, lost=("12F",), n_lost=1)
+    >>> lost = Decision(plan, lost=("12F",), n_lost=1, example="2,5", nothing=("?",))
     >>> for line in describe_readings({"CO": Decision(plan), "T": lost}):
     ...     line
-    'numbers with a decimal comma: CO, T'
+    "numbers with a decimal comma: CO, T ('2,5' is 2.5)"
     '-200 means missing: CO, T'
+    "'?' means missing: T"
     "'T': 1 cell such as '12F' is read as missing"
     """
     kinds: dict[str, list[str]] = {}
-    sentinels: dict[str, list[str]] = {}
+    nothing: dict[str, list[str]] = {}
+    examples: dict[str, str] = {}
     said = []
     for name, one in readings.items():
         if one.plan is None:
             continue
         words = one.plan.words()
-        if one.plan.reads_text and one.plan.kind != "category" and words != "numbers":
+        converted = one.plan.reads_text and one.plan.kind != "category"
+        if converted and (one.example or words != "numbers"):
             kinds.setdefault(words, []).append(name)
-        for value in one.plan.sentinels:
-            sentinels.setdefault(f"{value:g}", []).append(name)
+            if one.example:
+                examples.setdefault(words, f" ({one.shown()})")
+        for value in (*(f"{cell:g}" for cell in one.plan.sentinels), *map(repr, one.nothing)):
+            nothing.setdefault(value, []).append(name)
         if one.lost:
             cells = "cell such as" if one.n_lost == 1 else "cells such as"
             are = "is" if one.n_lost == 1 else "are"
@@ -338,8 +346,10 @@ def describe_readings(readings: Mapping[str, Decision]) -> list[str]:
                 f"{name!r} allows two readings, and is read as {words}; otherwise use "
                 f"{option}={one.ambiguous!r}"
             )
-    listed = [f"{words}: {_listed(names)}" for words, names in kinds.items()]
-    listed += [f"{value} means missing: {_listed(names)}" for value, names in sentinels.items()]
+    listed = [
+        f"{words}: {_listed(names)}{examples.get(words, '')}" for words, names in kinds.items()
+    ]
+    listed += [f"{value} means missing: {_listed(names)}" for value, names in nothing.items()]
     return listed + said
 
 

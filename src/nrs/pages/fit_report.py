@@ -109,7 +109,7 @@ def _summary(fitted: FittedFile) -> Html:
     if fitted.findings:
         parts.append(tag("h3", "What to know about the data"))
         parts.append(tag("ul", *(tag("li", one.text) for one in fitted.findings)))
-    said = describe_readings(table.readings)
+    said = [*table.notes, *describe_readings(table.readings)]
     if said:
         parts.append(tag("h3", "What was converted"))
         parts.append(tag("ul", *(tag("li", line) for line in said)))
