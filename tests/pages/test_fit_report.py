@@ -66,13 +66,15 @@ def fits(tmp_path_factory):
 def test_all_that_was_promised_is_on_the_page(fits):
     page = draw_fit_report(fits["kind"])
     for words in (
-        "How it learned", "Confusion matrix", "ROC", "Precision and recall", "Calibration",
+        "How it learned", "Sizes of the sets", "Held, by class", "Confusion matrix",
+        "ROC", "Precision and recall", "Calibration",
         "What it looks at", "What decides", "Mispredicted rows", "Settings",
     ):  # fmt: skip
         assert words in page
     assert "x <b>&" not in page
     page = draw_fit_report(fits["price"])
-    assert "Residuals" in page
+    for words in ("Residuals", "90 % intervals of", "Held, by prediction"):
+        assert words in page
     assert "largest errors" in page
     for found in re.findall(r'(?:src|href)="([^"]*)"', page.partition("<body>")[2][:5000]):
         assert found.startswith("#")

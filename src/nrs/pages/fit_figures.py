@@ -20,9 +20,10 @@ def colour(place: int) -> str:
     return COLOURS[place % len(COLOURS)]
 
 
-def _panel(
+def draw_panel(
     title: str, data: list[dict[str, Any]], x: str, y: str, height: int = 320, **layout: Any
 ) -> dict[str, Any]:
+    """A panel of these traces with a title and the names of its axes."""
     return {
         "data": data,
         "layout": {
@@ -38,10 +39,11 @@ def _panel(
     }
 
 
-def _line(name: str, x: Any, y: Any, ink: str, **more: Any) -> dict[str, Any]:
+def draw_line(name: str, x: Any, y: Any, ink: str, **more: Any) -> dict[str, Any]:
+    """A line of this colour."""
     return {
-        "type": "scatter", "mode": "lines", "name": plain(name), "x": _numbers(x),
-        "y": _numbers(y), "line": {"color": ink, "width": 2} | more.pop("line", {}), **more,
+        "type": "scatter", "mode": "lines", "name": plain(name), "x": as_numbers(x),
+        "y": as_numbers(y), "line": {"color": ink, "width": 2} | more.pop("line", {}), **more,
     }  # fmt: skip
 
 
@@ -49,14 +51,16 @@ def learning_curves(history: Any) -> dict[str, Any]:
     """Losses by epoch, or by round of a forest, with the one that was kept."""
     epochs = [value + 1 for value in history["epoch"]]
     marks = "lines+markers" if len(epochs) < 3 else "lines"
-    data = [_line("training", epochs, history["train_loss"], COLOURS[0], mode=marks)]
+    data = [draw_line("training", epochs, history["train_loss"], COLOURS[0], mode=marks)]
     shapes = []
     if "val_loss" in history:
-        data.append(_line("not learned from", epochs, history["val_loss"], COLOURS[1], mode=marks))
+        data.append(
+            draw_line("not learned from", epochs, history["val_loss"], COLOURS[1], mode=marks)
+        )
     if history.best_epoch is not None:
         at = history.best_epoch + 1
         shapes = [_upright(at, 1, {"color": COLOURS[6], "dash": "dot", "width": 1.5})]
-    return _panel("Loss", data, "round", "loss", shapes=shapes)
+    return draw_panel("Loss", data, "round", "loss", shapes=shapes)
 
 
 def score_curve(history: Any) -> dict[str, Any] | None:
@@ -66,8 +70,11 @@ def score_curve(history: Any) -> dict[str, Any] | None:
         return None
     epochs = [value + 1 for value in history["epoch"]]
     words = names[-1].removeprefix("val_").replace("_", " ")
-    return _panel(
-        words.capitalize(), [_line(words, epochs, history[names[-1]], COLOURS[2])], "round", words
+    return draw_panel(
+        words.capitalize(),
+        [draw_line(words, epochs, history[names[-1]], COLOURS[2])],
+        "round",
+        words,
     )
 
 
@@ -83,7 +90,7 @@ def confusion(scored: Any) -> dict[str, Any]:
     names = [plain(label) for label in labels.tolist()]
     few = len(labels) <= _MAX_CLASSES
     data = {
-        "type": "heatmap", "x": names, "y": names, "z": _numbers(shares),
+        "type": "heatmap", "x": names, "y": names, "z": as_numbers(shares),
         "text": [[f"{n:,}" for n in row] for row in table.tolist()],
         "texttemplate": "%{text}" if few else "",
         "hovertemplate": "%{y} taken for %{x}: %{text}<extra></extra>",
@@ -91,7 +98,7 @@ def confusion(scored: Any) -> dict[str, Any]:
         "zmin": 0, "zmax": 1, "showscale": False,
     }  # fmt: skip
     axis = {"type": "category"}
-    return _panel(
+    return draw_panel(
         "Confusion matrix", [data], "predicted", "true",
         xaxis=axis, yaxis=axis | {"autorange": "reversed"},
     )  # fmt: skip
@@ -111,15 +118,15 @@ def roc_and_precision(scored: Any) -> list[dict[str, Any]]:
         wrong, right, _ = metrics.roc_curve(truth, chance)
         exact, found, _ = metrics.precision_recall_curve(truth, chance)
         name, ink = str(classes[place]), colour(place)
-        roc.append(_line(name, *_thinned(wrong, right), ink))
-        precision.append(_line(name, *_thinned(found, exact), ink))
+        roc.append(draw_line(name, *_thinned(wrong, right), ink))
+        precision.append(draw_line(name, *_thinned(found, exact), ink))
     guess = _diagonal("guessing", [0, 1])
     # A little room, so that a curve along the edge is seen.
     unit = {"range": [-0.02, 1.02]}
     both: dict[str, Any] = {"xaxis": unit, "yaxis": unit, "showlegend": len(classes) > 2}
     return [
-        _panel("ROC", [*roc, guess], "false positive rate", "true positive rate", **both),
-        _panel("Precision and recall", precision, "recall", "precision", **both),
+        draw_panel("ROC", [*roc, guess], "false positive rate", "true positive rate", **both),
+        draw_panel("Precision and recall", precision, "recall", "precision", **both),
     ]
 
 
@@ -138,7 +145,7 @@ def calibration(scored: Any) -> dict[str, Any]:
     x, y, n = zip(*points, strict=True)
     most = max(n)
     data = {
-        "type": "scatter", "mode": "lines+markers", "x": _numbers(x), "y": _numbers(y),
+        "type": "scatter", "mode": "lines+markers", "x": as_numbers(x), "y": as_numbers(y),
         "marker": {"color": COLOURS[0], "size": [6 + 14 * (k / most) ** 0.5 for k in n]},
         "line": {"color": COLOURS[0], "width": 1.5}, "name": "model",
         "hovertext": [f"{k:,} rows" for k in n],
@@ -146,7 +153,7 @@ def calibration(scored: Any) -> dict[str, Any]:
     ideal = _diagonal("ideal", [0, 1])
     unit = {"range": [-0.04, 1.04]}
     of = f" of {plain(scored.classes[1])}" if len(scored.classes) == 2 else ""
-    return _panel(
+    return draw_panel(
         "Calibration", [ideal, data], f"predicted probability{of}", "observed share",
         xaxis=unit, yaxis=unit, showlegend=False,
     )  # fmt: skip
@@ -158,16 +165,16 @@ def residuals(scored: Any) -> list[dict[str, Any]]:
     truth, predicted = scored.truth[some], scored.predicted[some]
     ends = [float(min(truth.min(), predicted.min())), float(max(truth.max(), predicted.max()))]
     cloud = {
-        "type": "scatter", "mode": "markers", "x": _numbers(truth), "y": _numbers(predicted),
+        "type": "scatter", "mode": "markers", "x": as_numbers(truth), "y": as_numbers(predicted),
         "marker": {"color": COLOURS[0], "size": 5, "opacity": 0.5}, "name": "rows",
     }  # fmt: skip
     ideal = _diagonal("ideal", ends)
     errors = scored.predicted - scored.truth
     counts, edges = np.histogram(errors, bins=40)
-    bars = _bars((edges[1:] + edges[:-1]) / 2, counts, COLOURS[1])
+    bars = draw_bars((edges[1:] + edges[:-1]) / 2, counts, COLOURS[1])
     return [
-        _panel("Predicted beside true", [ideal, cloud], "true", "predicted", showlegend=False),
-        _panel("Residuals", [bars], "predicted − true", "rows", bargap=0.03, showlegend=False),
+        draw_panel("Predicted beside true", [ideal, cloud], "true", "predicted", showlegend=False),
+        draw_panel("Residuals", [bars], "predicted − true", "rows", bargap=0.03, showlegend=False),
     ]
 
 
@@ -175,12 +182,12 @@ def importance(names: list[str], shares: np.ndarray, most: int = 20) -> dict[str
     """The columns that count most, as bars."""
     order = np.argsort(-shares)[:most][::-1]
     data = {
-        "type": "bar", "orientation": "h", "x": _numbers(100 * shares[order]),
+        "type": "bar", "orientation": "h", "x": as_numbers(100 * shares[order]),
         "y": [plain(_short(names[place])) for place in order.tolist()],
         "marker": {"color": COLOURS[0]},
         "hovertemplate": "%{y}: %{x:.1f} %<extra></extra>",
     }  # fmt: skip
-    return _panel(
+    return draw_panel(
         "Importance", [data], "share of the response, %", "",
         height=90 + 26 * max(len(order), 3), yaxis={"type": "category"},
     )  # fmt: skip
@@ -198,9 +205,9 @@ def sums(values: np.ndarray, groups: list[tuple[str, str, np.ndarray]]) -> dict[
     data = []
     for name, ink, mask in groups:
         counts, _ = np.histogram(clipped[mask], bins=edges)
-        data.append(_bars((edges[1:] + edges[:-1]) / 2, counts, ink) | {"name": plain(name)})
+        data.append(draw_bars((edges[1:] + edges[:-1]) / 2, counts, ink) | {"name": plain(name)})
     threshold = _upright(0, 1.02, {"color": COLOURS[6], "width": 2})
-    panel = _panel(
+    panel = draw_panel(
         "", data, "weighted sum − threshold", "rows", height=190,
         barmode="stack", bargap=0.03, shapes=[threshold], showlegend=False,
     )  # fmt: skip
@@ -216,11 +223,12 @@ def _upright(x: float, top: float, line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _diagonal(name: str, ends: list[float]) -> dict[str, Any]:
-    return _line(name, ends, ends, COLOURS[6], line={"dash": "dot", "width": 1})
+    return draw_line(name, ends, ends, COLOURS[6], line={"dash": "dot", "width": 1})
 
 
-def _bars(x: Any, y: Any, ink: str) -> dict[str, Any]:
-    return {"type": "bar", "x": _numbers(x), "y": _numbers(y), "marker": {"color": ink}}
+def draw_bars(x: Any, y: Any, ink: str) -> dict[str, Any]:
+    """Bars of this colour."""
+    return {"type": "bar", "x": as_numbers(x), "y": as_numbers(y), "marker": {"color": ink}}
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -228,11 +236,11 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[some], y[some]
 
 
-def _numbers(values: Any) -> Any:
+def as_numbers(values: Any) -> Any:
     """JSON numbers of five digits; what is not finite is a gap."""
     array = np.asarray(values, dtype=float)
     if array.ndim == 2:
-        return [_numbers(row) for row in array]
+        return [as_numbers(row) for row in array]
     return [float(f"{v:.5g}") if np.isfinite(v) else None for v in array.tolist()]
 
 

@@ -12,6 +12,7 @@ from nrs.files.scores import Scored, ScoredTargets
 from nrs.pages import fit_figures
 from nrs.pages.document import draw_document, draw_plots
 from nrs.pages.html import Html, facts_list, header_row, scrollable, tag, tile
+from nrs.pages.interval_figures import draw_certainty
 from nrs.pages.tree_html import draw_trees
 from nrs.pages.wrong_rows import draw_wrong_rows
 
@@ -43,9 +44,9 @@ def draw_fit_report(fitted: FittedFile) -> Html:
     """Draw the page of a fit.
 
     Learning curves; the confusion matrix, ROC, precision–recall and calibration, or residuals, of
-    rows that the model did not learn from; the columns by importance; the most decisive trees with
-    how the rows fall; a searchable table of mispredicted rows; the settings. Raises ImportError
-    without plotly; the extra ``plots`` installs it.
+    rows that the model did not learn from, and their intervals or sets; the columns by importance;
+    the most decisive trees with how the rows fall; a searchable table of mispredicted rows; the
+    settings. Raises ImportError without plotly; the extra ``plots`` installs it.
     """
     model, table, scored = fitted.model, fitted.table, fitted.scored
     some = np.linspace(0, len(table.truth) - 1, min(MAX_ROWS, len(table.truth))).astype(int)
@@ -54,6 +55,7 @@ def draw_fit_report(fitted: FittedFile) -> Html:
         _summary(fitted),
         _curves(model.history_),
         _scores(scored) if isinstance(scored, (Scored, ScoredTargets)) else Html(""),
+        draw_certainty(fitted),
         _importance(model),
         _trees(model, table.features.take(some), _shown_truth(table, some), N_TREES),
         draw_wrong_rows(fitted, _names(model)),

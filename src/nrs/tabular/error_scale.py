@@ -171,6 +171,16 @@ def find_scale(known: Errors, averaged: float) -> tuple[ErrorScale, np.ndarray]:
     return replace(scale, deviation=float(kept * np.sqrt(square))), quantiles
 
 
+def deviations_of(scale: ErrorScale, known: Errors) -> np.ndarray:
+    """The standard deviation of the error of each out-of-bag prediction, (n,)."""
+    of_rows = scale(known.outputs, known.spread)
+    counted = (known.weights > 0) & np.isfinite(known.sizes)
+    if not counted.any():
+        return np.full(len(of_rows), np.nan)
+    squares = (known.sizes / of_rows)[counted] ** 2
+    return of_rows * np.sqrt(np.average(squares, weights=known.weights[counted]))
+
+
 def _across_folds(known: Errors) -> np.ndarray | None:
     """Scales of rows, of each fold by a fit to the others; None where there are too few."""
     found = np.empty(len(known.sizes))

@@ -391,6 +391,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             fitted[name] = learned.target.presented(answers) if several else answers
             fitted["_residuals"] = learned.out_of_bag.residuals
             fitted["_scales"] = learned.out_of_bag.scales
+            fitted |= learned.out_of_bag.more
             if learned.out_of_bag.score is not None:
                 fitted["oob_score_"] = learned.out_of_bag.score
         fitted |= {} if rows is None else rows.facts
@@ -442,7 +443,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             importances = model.importances(rows, encoder)
             scored = model.finish(replace(task, rows=progress.recent))
             if scored is not None:
-                scored = replace(scored, answers=scored.answers[-len(rows) :])
+                scored = scored.of_rows(lambda values: values[-len(rows) :])
             learned = Learned(
                 model.target, encoder, model, model.folded(), history, importances, scored
             )

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from nrs.core import fold
 from nrs.engine import instructions
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.error_scale import Errors, find_scale
+from nrs.tabular.error_scale import Errors, deviations_of, find_scale
 from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
 from nrs.tabular.forest.compiled import steps_for, why_not
 from nrs.tabular.forest.divide import answering, divided, division
@@ -530,15 +530,15 @@ class ForestModel(SingleModel):
         blocks = known.folds[known.index]
         outputs = self.out_of_bag(self.folded(), known, task.run.group)
         scored = self.target.finish_in_order(*outputs, blocks)
-        answers = np.full((len(rows), *scored.answers.shape[1:]), np.nan)
-        answers[np.isin(rows.index.numpy(), known.index.numpy())] = scored.answers
         network.settle()
         self.network = network.keep(network.shares.nonzero()[:, 0])
         # As many members together as score a row.
         together = Folds(self.n_folds).tables(self.network.n_members)[1]
         slope = self.slope(rows, together)
         # The members that scored are others, which have seen fewer rows.
-        return self._calibrated(replace(scored, answers=answers), slope, known, 0.0)
+        found = self._calibrated(scored, slope, known, 0.0)
+        own = np.flatnonzero(np.isin(rows.index.numpy(), known.index.numpy()))
+        return found.of_rows(lambda values: _among(len(rows), own, values))
 
     def _calibrated(self, scored: OutOfBag, slope: float, known: Rows, averaged: float) -> OutOfBag:
         """Give the network its temperature; returns the results with the scale of their errors."""
@@ -555,18 +555,29 @@ class ForestModel(SingleModel):
         sizes, spread = (outputs - truth).abs(), torch.cat(parts)
         weights = torch.ones(len(few)) if counted is None else counted
         by_row = [one.double().numpy() for one in (weights, few.folds[few.index])]
-        found = [
-            find_scale(Errors(*columns, *by_row), averaged)
-            for columns in zip(
-                *(one.double().numpy().T for one in (outputs, spread, sizes)), strict=True
-            )
-        ]
-        scales, quantiles = zip(*found, strict=True)
-        return replace(scored, residuals=np.column_stack(quantiles), scales=list(scales))
+        columns = [one.double().numpy().T for one in (outputs, spread, sizes)]
+        errors = [Errors(*one, *by_row) for one in zip(*columns, strict=True)]
+        scales, quantiles = zip(*(find_scale(one, averaged) for one in errors), strict=True)
+        each = zip(scales, errors, strict=True)
+        standard = np.column_stack([deviations_of(*one) for one in each])
+        deviations = _among(len(known), chosen.numpy(), self.target.deviations(standard))
+        return replace(
+            scored,
+            residuals=np.column_stack(quantiles),
+            scales=list(scales),
+            more=scored.more | {"oob_std_": deviations},
+        )
 
     def folded(self) -> FoldedForest:
         self.network.eval()
         return self.network.fold().requires_grad_(False)
+
+
+def _among(n_rows: int, own: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values of some of the rows, NaN in the others."""
+    found = np.full((n_rows, *values.shape[1:]), np.nan)
+    found[own] = values
+    return found
 
 
 def averaged_away(shares: Tensor, scores: Tensor) -> float:

@@ -83,7 +83,9 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
     `class_weight` and `classes_`; `oob_prediction_` takes the place of `oob_decision_function_`,
     and `oob_score_` is R², or D² of another loss. Targets are standardised inside.
     `metric` is "default" (the loss), "r2", "rmse", "mae", or a function
-    ``metric(y_true, y_predicted)``, higher being better.
+    ``metric(y_true, y_predicted)``, higher being better. `oob_std_` is the standard deviation of
+    the error of each out-of-bag prediction (NaN in all but 20,000 rows, spread evenly), and
+    `oob_quantiles_` are the out-of-bag quantiles of a model of quantiles; a file holds neither.
 
     Parameters
     ----------
@@ -136,8 +138,8 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         joint, unit = self.target_.answer(outputs), self.target_.scale
         scales = getattr(self, "_scales", None)
         if scales is not None and scales[0].deviation is not None:
-            deviation = self._error_scales(outputs, X) * [one.deviation for one in scales] * unit
-            return joint, deviation.reshape(joint.shape)
+            standard = self._error_scales(outputs, X) * [one.deviation for one in scales]
+            return joint, self.target_.deviations(standard)
         each = self.outputs(X, members=True, watch=Watch())
         members = np.stack([self.target_.answer(one) for one in each])
         # Members count in the spread as much as they do in the prediction.

@@ -88,7 +88,8 @@ class OutOfBag:
 
     `residuals` are quantiles of the sizes of errors, for intervals, and `scales` says by how much
     they are larger or smaller in a row, of each output; outputs are divided by `temperature`;
-    `views` says how much each view counts. `outputs` are those that the answers come from.
+    `views` says how much each view counts. `outputs` are those that the answers come from, and
+    `more` are further fitted attributes, each with an entry per row.
     """
 
     answers: np.ndarray
@@ -98,6 +99,12 @@ class OutOfBag:
     views: Tensor = field(default_factory=lambda: torch.ones(1, dtype=torch.float32))
     scales: list[ErrorScale] | None = None
     outputs: Tensor | None = None
+    more: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def of_rows(self, change: Callable[[np.ndarray], np.ndarray]) -> OutOfBag:
+        """The same with other rows: `change` takes and gives an entry for each."""
+        more = {name: change(values) for name, values in self.more.items()}
+        return replace(self, answers=change(self.answers), more=more)
 
 
 def mean_loss(target: Target, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
@@ -255,6 +262,10 @@ class Target:
         """Probabilities, or numbers in the units of the target."""
         raise NotImplementedError
 
+    def deviations(self, standard: np.ndarray) -> np.ndarray:
+        """Deviations (B, C) of outputs in the units of :meth:`answer`, and shaped as it."""
+        raise NotImplementedError
+
     def presented(self, answers: np.ndarray) -> np.ndarray | list[np.ndarray]:
         """Answers as users get them: of several columns of classes a list."""
         return answers
@@ -349,7 +360,14 @@ class Target:
         temperature = self.calibrate(outputs, y, weights)
         outputs = outputs / _number(temperature)
         answers, score, residuals = self.settle(outputs, y, counted)
-        return OutOfBag(answers, score, residuals, temperature, of_views, outputs=outputs)
+        more = self.beside(outputs)
+        return OutOfBag(
+            answers, score, residuals, temperature, of_views, outputs=outputs, more=more
+        )
+
+    def beside(self, outputs: Tensor) -> dict[str, np.ndarray]:
+        """Fitted attributes besides out-of-bag answers, each with an entry per row."""
+        return {}
 
     def settle(
         self, outputs: Tensor, y: Tensor, counted: Tensor | None

@@ -109,6 +109,10 @@ class RegressionTarget(Target):
         values = np.clip(values, -MAX_FLOAT, MAX_FLOAT)
         return values[:, 0] if self.single else values
 
+    def deviations(self, standard: np.ndarray) -> np.ndarray:
+        found = standard * self.scale
+        return found[:, 0] if self.single else found
+
     def truth(self, y: Tensor) -> np.ndarray:
         return self.numbers(y.double().cpu().numpy())
 

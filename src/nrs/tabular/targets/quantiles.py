@@ -104,6 +104,9 @@ class QuantileTarget(LossTarget):
         # Products and sums round monotonically: what ascends still does.
         return each
 
+    def beside(self, outputs: Tensor) -> dict[str, np.ndarray]:
+        return {"oob_quantiles_": self.quantiles(outputs)}
+
     def answer(self, outputs: Tensor) -> np.ndarray:
         return self.numbers(self._ascending(outputs)[:, :, self.middle])
 
