@@ -252,3 +252,72 @@ def test_without_a_library_it_says_so(monkeypatch, tmp_path):
 def test_it_needs_no_torch():
     code = "import sys, nrs.engine; nrs.engine.show_config(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@given(st.integers(0, 999), st.booleans(), st.integers(0, 40))
+def test_every_place_is_read_once(seed, in_order, most_bins):
+    rng = np.random.default_rng(seed)
+    features = int(rng.integers(1, 6))
+    counts = rng.integers(0, most_bins + 1, features)
+    levels = int(rng.integers(0, 9))
+    source = np.concatenate([np.repeat(np.arange(features), counts), np.full(levels, features - 1)])
+    low, rate = rng.random((2, len(source))).astype(np.float32)
+    blank = features + len(source)
+    members, subspaces, size = 3, 7, int(rng.integers(1, 40))
+    index = rng.integers(0, blank + 1, (members, subspaces, size))
+    if in_order:
+        # Whole columns with few gaps, as they are grown, and blanks at the end.
+        begin = rng.integers(0, blank + 1, (members, subspaces, 1))
+        index = begin + np.cumsum(rng.random(index.shape) < 0.9, axis=2)
+    index = np.minimum(index, blank)
+    reading = module.Reading.of(index, features, source, low, rate, levels)
+
+    # What each place reads: a feature, or a bin with its edges; None where it is read by nothing.
+    inputs = [("feature", number) for number in range(features)]
+    for number, edges in enumerate(zip(source, low, rate, strict=True)):
+        inputs.append((number >= len(source) - levels, *map(float, edges)))
+    columns = inputs[:features]
+    for number, edges in enumerate(
+        zip(reading.column_source, reading.column_low, reading.column_rate, strict=True)
+    ):
+        first_level = len(reading.column_source) - reading.levels
+        columns.append((number >= first_level, *map(float, edges)))
+    found = {}
+
+    def read(member, place, what):
+        assert (member, place) not in found
+        found[member, place] = what
+
+    for g, (begin, end) in enumerate(
+        zip(reading.lone_first[:-1], reading.lone_first[1:], strict=True)
+    ):
+        member, subspace = divmod(g, subspaces)
+        for place, column in zip(
+            reading.lone_place[begin:end], reading.lone_column[begin:end], strict=True
+        ):
+            assert place // size == subspace
+            read(member, place, "blank" if column == len(columns) else columns[column])
+    tiles = len(reading.start)
+    for number in range(members * tiles):
+        member, tile = divmod(number, tiles)
+        kind, start = reading.kind[tile], int(reading.start[tile])
+        assert 0 < reading.length[tile] <= module.LANES
+        for reader in range(reading.first[number], reading.first[number + 1]):
+            lanes = [q for q in range(module.LANES) if reading.lanes[reader] >> q & 1]
+            assert max(lanes) < reading.length[tile]
+            for place, lane in enumerate(lanes, reading.place[reader]):
+                assert place // size == reading.subspace[reader]
+                edges = float(reading.low[tile, lane]), float(reading.rate[tile, lane])
+                known = ("feature", start + lane) if kind == 0 else (kind == 2, start, *edges)
+                read(member, place, known)
+    for (k, g, f), own in np.ndenumerate(index):
+        expected = "blank" if own == blank else inputs[own]
+        if f < reading.used.reshape(members, subspaces)[k, g]:
+            assert found.pop((k, g * size + f)) == expected
+        else:
+            assert own == blank
+    assert not found
+    assert reading.most == max(
+        (reading.first[(k + 1) * tiles] - reading.first[k * tiles] for k in range(members)),
+        default=0,
+    )

@@ -8,7 +8,7 @@
 
 #define NRS_EXPORT extern "C" __attribute__((visibility("default")))
 
-NRS_EXPORT int64_t nrs_version(void) { return 1; }
+NRS_EXPORT int64_t nrs_version(void) { return 2; }
 
 NRS_EXPORT const char *nrs_instructions(void) {
 #if defined(__AVX512F__)
@@ -36,7 +36,9 @@ NRS_EXPORT int nrs_runs_here(void) {
   return (b & needed) == needed && (low & kept) == kept;
 }
 
-NRS_EXPORT int64_t nrs_inputs_size(int64_t inputs, int64_t rows) { return inputs * stride(rows); }
+NRS_EXPORT int64_t nrs_columns_size(const nrs_forest *f, int64_t rows) {
+  return (f->features + f->reading.bins + 1) * stride(rows);
+}
 
 NRS_EXPORT int64_t nrs_training_size(const nrs_forest *forest, int64_t rows) {
   return Memory(*forest, rows, nullptr).size;
@@ -46,9 +48,10 @@ NRS_EXPORT int64_t nrs_prediction_size(const nrs_folded *forest) {
   return (forest->inputs + 2 * widest_layer(*forest)) * stride(BLOCK);
 }
 
-NRS_EXPORT void nrs_inputs(const nrs_forest *f, const float *rows, int64_t n_rows, float *inputs) {
-  make_inputs(f->features, f->bins, f->levels, f->source, f->low, f->rate, rows, f->features,
-              n_rows, inputs, stride(n_rows));
+NRS_EXPORT void nrs_columns(const nrs_forest *f, const float *rows, int64_t n_rows, float *columns) {
+  const nrs_reading &r = f->reading;
+  make_inputs(f->features, r.bins, r.levels, r.column_source, r.column_low, r.column_rate, rows,
+              f->features, n_rows, columns, stride(n_rows));
 }
 
 NRS_EXPORT void nrs_train(const nrs_forest *forest, const nrs_settings *settings,

@@ -20,15 +20,33 @@ typedef struct {
   float *mean, *variance, *average_mean, *average_variance;
 } nrs_norm;
 
-// A forest in training. K members of G subspaces of F inputs each, layers of so many `widths`
-// (the first is G), and outputs. Inputs are features, then bins, then one that is always 0.
+// What the subspaces of K members read, G each of F places. Tiles are at most 16 inputs that are
+// mostly read together: features side by side (kind 0), or bins (1) or levels (2) of one feature. A
+// reader is a subspace that reads much of a tile, by weights that lie side by side; readers are
+// ordered by member, then by tile. Other inputs are read one by one, from columns: the features, then
+// some bins, the last of which are levels, then one that is always 0. Places count from a member's
+// first weight.
 typedef struct {
-  int64_t members, size, features, bins, levels, outputs, layers, inputs;
+  int64_t tiles, most, bins, levels;   // most readers of a member; bins that are columns
+  const int32_t *kind, *start, *length;  // (tiles), start: the first feature, or that of the bins
+  const float *low, *rate;             // (tiles, 16)
+  const int64_t *first;                // (K * tiles + 1), the first reader
+  const int32_t *subspace, *place;     // (readers)
+  const int32_t *lanes;                // (readers), bits of the inputs of the tile
+  const int64_t *lone_first;           // (K * G + 1)
+  const int32_t *lone_place, *lone_column;
+  const int64_t *used;                 // (K * G), at most F: the places before the blank ones
+  const int64_t *column_source;        // (bins), below `features`
+  const float *column_low, *column_rate;
+} nrs_reading;
+
+// A forest in training. K members of G subspaces of F inputs each, layers of so many `widths`
+// (the first is G), and outputs.
+typedef struct {
+  int64_t members, size, features, outputs, layers;
   const int64_t *widths;               // (layers)
-  const int64_t *index;                // (K, G, F), below `inputs`
+  nrs_reading reading;
   const float *gain;                   // (K, G, F)
-  const int64_t *source;               // (bins), below `features`
-  const float *low, *rate;             // (bins)
   nrs_parameter weight;                // (K, G, F)
   const nrs_norm *norms;               // (layers) of (K, width)
   const nrs_parameter *hidden;         // (layers - 1) of (K, width, width before)
@@ -49,7 +67,8 @@ typedef struct {
 // A batch and the rates of its step.
 typedef struct {
   int64_t rows;
-  const float *inputs;                 // as nrs_inputs wrote them
+  const float *x;                      // (rows, features)
+  const float *columns;                // as nrs_columns wrote them
   const int64_t *classes;              // (rows), below `outputs`, of a softmax
   const float *targets;                // (outputs, rows), of the other losses
   const float *weights;                // (rows) or null
@@ -61,7 +80,7 @@ typedef struct {
   double *losses;                      // (K)
 } nrs_step;
 
-// A folded forest: relu(weight · inputs + shift), layer by layer.
+// A folded forest, whose inputs are features, then bins, then one that is always 0: relu(weight · inputs + shift), layer by layer.
 typedef struct {
   int64_t members, size, features, bins, levels, outputs, layers, inputs;
   const int64_t *widths, *index, *source;
@@ -79,14 +98,14 @@ int64_t nrs_version(void);
 const char *nrs_instructions(void);
 int nrs_runs_here(void);
 
-// Floats that `nrs_inputs` writes for so many rows, that a member needs in training with batches of
+// Floats that `nrs_columns` writes for so many rows, that a member needs in training with batches of
 // that size, and that predictions need.
-int64_t nrs_inputs_size(int64_t inputs, int64_t rows);
+int64_t nrs_columns_size(const nrs_forest *forest, int64_t rows);
 int64_t nrs_training_size(const nrs_forest *forest, int64_t rows);
 int64_t nrs_prediction_size(const nrs_folded *forest);
 
-// Rows (rows, features) as columns, with their bins: what the other functions read.
-void nrs_inputs(const nrs_forest *forest, const float *rows, int64_t n_rows, float *inputs);
+// Rows (rows, features) as columns, with some bins.
+void nrs_columns(const nrs_forest *forest, const float *rows, int64_t n_rows, float *columns);
 
 // Train members from `first` to before `last`, each through all the steps. Of several `phases` in
 // several calls, `memory` holds what a member needs from one to the next: memory_step floats apart,

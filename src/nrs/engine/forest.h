@@ -5,6 +5,7 @@
 #include "layer.h"
 #include "loss.h"
 #include "product.h"
+#include "subspaces.h"
 
 namespace {
 
@@ -14,7 +15,7 @@ constexpr int64_t MAX_LAYERS = 16;
 struct Memory {
   float *h[MAX_LAYERS], *active[MAX_LAYERS];
   Statistics statistics[MAX_LAYERS];
-  float *outputs, *weights, *transposed, *gradient, *d[2], *of_scale, *of_shift;
+  float *outputs, *weights, *transposed, *gradient, *d[2], *of_scale, *of_shift, *packed, *tile;
   int64_t size;
 
   Memory(const nrs_forest &f, int64_t rows, float *start) {
@@ -41,6 +42,8 @@ struct Memory {
     for (float *&one : d) one = take(widest * ld);
     of_scale = take(widest);
     of_shift = take(widest);
+    packed = take(f.reading.most * LANES);
+    tile = take(ld * LANES);
   }
 };
 
@@ -57,9 +60,7 @@ struct Member {
 
   void forward(const nrs_step &t, int64_t ld) {
     int64_t wide = padded(t.rows), width = f.widths[0];
-    int64_t at = k * width * f.size;
-    map_forward(width, f.size, f.inputs, f.index + at, f.weight.value + at, f.gain + at, t.inputs,
-                ld, wide, Store{m.h[0], ld});
+    map_forward(Subspaces{f, k, t.x, t.columns, t.rows}, m.packed, m.tile, m.h[0]);
     for (int64_t l = 0;; l++) {
       normalise(f.norms[l], k * width, width, t.rows, ld, (float)s.epsilon, (float)s.momentum,
                 dropout(t, l), m.h[l], m.active[l], m.statistics[l]);
@@ -116,9 +117,10 @@ struct Member {
       after = width;
     }
     int64_t at = k * after * f.size;
-    map_backward(after, f.size, f.inputs, f.index + at, f.gain + at, t.inputs, ld, wide, d,
-                 m.gradient);
-    update(rates, f.weight, at, m.gradient, 1, after * f.size, after * f.size);
+    map_backward(Subspaces{f, k, t.x, t.columns, t.rows}, d, m.tile, m.gradient);
+    for (int64_t g = 0; g < after; g++)
+      update_row(rates, f.weight, at + g * f.size, m.gradient + g * f.size,
+                 f.reading.used[k * after + g]);
   }
 
   // Rows side by side, as the caller has them, to and from the padded ones.

@@ -22,9 +22,11 @@ import numpy as np
 
 # In the order of the numbers that the library knows them by.
 LOSSES = ("softmax", "logistic", "squared")
+# Inputs of a tile at most: the lanes of a vector. Fewer than so many are no tile.
+LANES, MIN_TILE = 16, 4
 # Layers of a member that have a normalisation.
 MAX_LAYERS = 16
-_VERSION = 1
+_VERSION = 2
 _FORWARD, _LOSS, _BACKWARD = 1, 2, 4
 # Rows that a thread predicts at least; a multiple of those that the library takes at once.
 _THREAD_ROWS = 512
@@ -69,10 +71,10 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     library.nrs_version.restype = count
     library.nrs_runs_here.restype = ctypes.c_int
     for name, result, arguments in (
-        ("inputs_size", count, [count, count]),
+        ("columns_size", count, [address, count]),
         ("training_size", count, [address, count]),
         ("prediction_size", count, [address]),
-        ("inputs", None, [address, address, count, address]),
+        ("columns", None, [address, address, count, address]),
         ("train", None, [address, address, address, *[count] * 3, ctypes.c_int, address, count]),
         ("predict", None, [address, address, *[count] * 3, address, count, address, address]),
     ):
@@ -113,6 +115,173 @@ def show_config() -> dict[str, str]:
     return {"engine": "compiled", "instructions": name, "reason": f"this processor has {name}"}
 
 
+@dataclass(frozen=True)
+class Reading:
+    """Tiles of consecutive inputs and what each subspace reads of them.
+
+    A tile is of features, or of bins or levels of one feature. A reader is a subspace that reads at
+    least half of a tile, by weights that lie side by side; readers are ordered by member, then by
+    tile. Inputs that are read one by one are columns: the features, some bins, and a zero.
+
+    Parameters
+    ----------
+    kind : (tiles,) int32, 0 for features, 1 for bins, 2 for levels.
+    start, length : (tiles,) int32, the first feature or that of the bins, and how many inputs.
+    low, rate : (tiles, 16) float32, of the bins.
+    first : (members · tiles + 1,) int64, where the readers of each begin.
+    subspace, place, lanes : (readers,) int32: which subspace of its member, where its first weight
+        is among the member's, and as bits which inputs of the tile it reads.
+    lone_first : (members · subspaces + 1,) int64, where the other inputs of each subspace begin.
+    lone_place, lone_column : int32, the place of their weights, and these inputs' columns.
+    used : (members · subspaces,) int64, the places of each subspace before the blank ones.
+    column_source, column_low, column_rate : (bins,) of the bins that are columns.
+    levels : how many of these, the last ones, are levels.
+    """
+
+    kind: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+    low: np.ndarray
+    rate: np.ndarray
+    first: np.ndarray
+    subspace: np.ndarray
+    place: np.ndarray
+    lanes: np.ndarray
+    lone_first: np.ndarray
+    lone_place: np.ndarray
+    lone_column: np.ndarray
+    used: np.ndarray
+    column_source: np.ndarray
+    column_low: np.ndarray
+    column_rate: np.ndarray
+    levels: int
+
+    @property
+    def most(self) -> int:
+        """The most readers of a member."""
+        tiles = max(1, len(self.start))
+        return int(np.diff(self.first[::tiles]).max(initial=0))
+
+    @classmethod
+    def of(
+        cls,
+        index: np.ndarray,
+        features: int,
+        source: np.ndarray,
+        low: np.ndarray,
+        rate: np.ndarray,
+        levels: int,
+    ) -> Reading:
+        """Find the tiles of a forest.
+
+        Parameters
+        ----------
+        index : (members, subspaces, size) int64: features, bins, and a last input that is blank.
+        source, low, rate : (bins,) of the bins, of which the last are `levels`.
+
+        Examples
+        --------
+        >>> index = np.array([[[0, 3, 4, 5, 6], [1, 3, 4, 5, 6], [0, 2, 7, 7, 7]]])
+        >>> source, low, rate = np.array([2, 2, 2, 2]), np.arange(4.0), np.ones(4)
+        >>> reading = Reading.of(index, 3, source, low, rate, 0)
+        >>> reading.start.tolist(), reading.length.tolist(), reading.subspace.tolist()
+        ([2], [4], [0, 1])
+        >>> reading.lone_column.tolist(), reading.used.tolist()
+        ([0, 1, 0, 2], [5, 5, 2])
+        """
+        members, subspaces, size = index.shape
+        inputs, places = features + len(source) + 1, np.arange(1, size + 1)
+        used = np.where(index != inputs - 1, places, 0).max(2)
+        read = places <= used[:, :, None]
+        # Where another feature or kind of input begins.
+        of_input = np.concatenate([np.full(features, -1), source, [-2]])
+        of_input[inputs - 1 - levels : inputs - 1] += inputs
+        begins, length, tile, lane = _tiles(index, read, np.diff(of_input, prepend=-3) != 0)
+        tile, lane, n_tiles = tile[index], lane[index], len(begins)
+        in_tile = read & (tile >= 0)
+        opens = in_tile.copy()
+        opens[:, :, 1:] &= ~(
+            in_tile[:, :, :-1]
+            & (tile[:, :, 1:] == tile[:, :, :-1])
+            & (lane[:, :, 1:] > lane[:, :, :-1])
+        )
+        # The readers that open at each of these places, and what they read.
+        member, subspace, place = opens.nonzero()
+        own = tile[opens]
+        bits, firsts = np.left_shift(1, lane[in_tile]), np.flatnonzero(opens[in_tile])
+        counts = np.diff(np.append(firsts, len(bits)))
+        lanes = np.bitwise_or.reduceat(bits, firsts) if len(firsts) else firsts
+        kept = 2 * counts >= length[own]
+        read[in_tile] &= ~np.repeat(kept, counts)
+        key = (member * n_tiles + own)[kept]
+        order = np.argsort(key, kind="stable")
+        own_place = np.arange(subspaces * size).reshape(1, subspaces, size)
+        # Columns: the features, the bins that are read alone, and the zero.
+        is_column = np.zeros(inputs, dtype=bool)
+        is_column[index[read]] = True
+        is_column[:features] = is_column[-1] = True
+        extra = np.flatnonzero(is_column[features:-1])
+        column = np.cumsum(is_column) - 1
+        lone_place = np.broadcast_to(own_place, read.shape)[read]
+        # Of the bins of each tile; the lanes beyond are 0.
+        bins = begins[:, None] + np.arange(LANES) - features
+        inside = (bins >= 0) & (np.arange(LANES) < length[:, None])
+        edges = np.zeros((2, *bins.shape), np.float32)
+        edges[:, inside] = np.stack([low, rate])[:, bins[inside]]
+        return cls(
+            kind=_whole(np.digitize(begins, [features, inputs - 1 - levels])),
+            start=_whole(np.where(begins < features, begins, of_input[begins] % inputs)),
+            length=_whole(length),
+            low=edges[0],
+            rate=edges[1],
+            first=_starts(np.bincount(key, minlength=members * n_tiles)),
+            subspace=_whole(subspace[kept][order]),
+            place=_whole((subspace * size + place)[kept][order]),
+            lanes=_whole(lanes[kept][order]),
+            lone_first=_starts(read.sum(2).ravel()),
+            lone_place=_whole(lone_place),
+            lone_column=_whole(column[index[read]]),
+            used=used.ravel().astype(np.int64),
+            column_source=source[extra],
+            column_low=low[extra],
+            column_rate=rate[extra],
+            levels=int((extra >= len(source) - levels).sum()),
+        )
+
+
+def _tiles(
+    index: np.ndarray, read: np.ndarray, other: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """First input and length of each tile; of each input its tile, or -1, and its lane.
+
+    `other` says which inputs are of another kind or feature than the one before.
+    """
+    inputs = len(other)
+    times = np.bincount(index[read], minlength=inputs)
+    follows = read[:, :, 1:] & (index[:, :, 1:] == index[:, :, :-1] + 1)
+    together = np.bincount(index[:, :, 1:][follows], minlength=inputs)
+    # Most subspaces that read an input read the one before it too.
+    joined = ~other & (together > 0) & (2 * together >= np.maximum(times, np.roll(times, 1)))
+    chain = np.cumsum(~joined) - 1
+    at, sizes = np.flatnonzero(~joined), np.bincount(chain)
+    # Long chains are cut into tiles of about the same size.
+    width = -(-sizes // -(-sizes // LANES))
+    lane = (np.arange(inputs) - at[chain]) % width[chain]
+    opens = lane == 0
+    length = np.bincount(np.cumsum(opens) - 1)
+    wide = length >= MIN_TILE
+    number = np.where(wide, np.cumsum(wide) - 1, -1)
+    return np.flatnonzero(opens)[wide], length[wide], number[np.cumsum(opens) - 1], lane
+
+
+def _whole(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def _starts(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
 class _Parameter(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("value", "moment", "square", "average")]
 
@@ -125,17 +294,23 @@ class _Norm(ctypes.Structure):
     ]  # fmt: skip
 
 
-_COUNTS = ("members", "size", "features", "bins", "levels", "outputs", "layers", "inputs")
+class _Reading(ctypes.Structure):
+    _fields_ = [
+        *[(name, ctypes.c_int64) for name in ("tiles", "most", "bins", "levels")],
+        *[(field.name, ctypes.c_void_p) for field in fields(Reading) if field.name != "levels"],
+    ]  # fmt: skip
 
 
 class _Forest(ctypes.Structure):
     _fields_ = [
-        *[(name, ctypes.c_int64) for name in _COUNTS],
-        *[(name, ctypes.c_void_p) for name in
-          ("widths", "index", "gain", "source", "low", "rate")],
+        *[(name, ctypes.c_int64) for name in ("members", "size", "features", "outputs", "layers")],
+        ("widths", ctypes.c_void_p), ("reading", _Reading), ("gain", ctypes.c_void_p),
         ("weight", _Parameter), ("norms", ctypes.c_void_p), ("hidden", ctypes.c_void_p),
         ("out_weight", _Parameter), ("out_bias", _Parameter),
     ]  # fmt: skip
+
+
+_COUNTS = ("members", "size", "features", "bins", "levels", "outputs", "layers", "inputs")
 
 
 class _Folded(ctypes.Structure):
@@ -160,7 +335,7 @@ class _Step(ctypes.Structure):
     _fields_ = [
         ("rows", ctypes.c_int64),
         *[(name, ctypes.c_void_p) for name in
-          ("inputs", "classes", "targets", "weights", "fold", "pools", "places")],
+          ("x", "columns", "classes", "targets", "weights", "fold", "pools", "places")],
         *[(name, ctypes.c_double) for name in ("rate", "correction1", "correction2", "averaging")],
         *[(name, ctypes.c_void_p) for name in ("outputs", "gradients", "losses")],
     ]  # fmt: skip
@@ -231,6 +406,12 @@ class Shape:
     def inputs(self) -> int:
         return self.features + len(self.source) + 1
 
+    @functools.cached_property
+    def reading(self) -> Reading:
+        """What the subspaces read together."""
+        bins = (self.source, self.low, self.rate, self.levels)
+        return Reading.of(self.index, self.features, *bins)
+
     def fill(self, structure: Any, address: _Addresses) -> None:
         """Write what the library must know of it."""
         bins, counts = (len(self.source),), (self.features, self.levels, self.outputs, *self.hidden)
@@ -240,17 +421,14 @@ class Shape:
             raise ValueError(f"the engine has at most {MAX_LAYERS} layers; got {self.widths}")
         if self.outputs < 1:
             raise ValueError("a forest must have an output")
+        if self.source.shape != bins or self.low.shape != bins or self.rate.shape != bins:
+            raise ValueError(f"bins have a source, low and rate each; got {bins} sources")
         _below(self.index, self.inputs, "inputs of subspaces")
         _below(self.source, self.features, "features of bins")
         widths = np.array(self.widths, dtype=np.int64)
         structure.members, _, structure.size = self.index.shape
-        structure.features, structure.bins, structure.levels = self.features, bins[0], self.levels
-        structure.outputs, structure.layers = self.outputs, len(widths)
-        structure.inputs = self.inputs
-        structure.widths = address(widths, widths.shape, np.int64)
-        structure.index = address(self.index, self.index.shape, np.int64)
-        structure.source = address(self.source, bins, np.int64)
-        structure.low, structure.rate = address(self.low, bins), address(self.rate, bins)
+        structure.features, structure.outputs = self.features, self.outputs
+        structure.layers, structure.widths = len(widths), address(widths, widths.shape, np.int64)
 
 
 class Parameter(NamedTuple):
@@ -367,6 +545,7 @@ class Training:
         self._address = address = _Addresses()
         self._forest = forest = _Forest()
         shape.fill(forest, address)
+        self._fill_reading(forest.reading)
         if len(self.norms) != len(widths) or len(self.hidden) != len(widths) - 1:
             raise ValueError(f"{len(widths)} layers need as many norms; got {len(self.norms)}")
         k = self.members
@@ -386,6 +565,16 @@ class Training:
         self._settings = self._fill_settings()
         # Grows with the batches.
         self._memory = np.empty(0, np.float32)
+        self._kept: dict[int, np.ndarray] = {}
+
+    def _fill_reading(self, filled: _Reading) -> None:
+        reading = self.shape.reading
+        filled.tiles, filled.most = len(reading.start), reading.most
+        filled.bins, filled.levels = len(reading.column_source), reading.levels
+        for field in fields(reading):
+            if field.name != "levels":
+                own = getattr(reading, field.name)
+                setattr(filled, field.name, self._address(own, own.shape, own.dtype))
 
     def _fill_settings(self) -> _Settings:
         known, filled = self.settings, _Settings()
@@ -406,7 +595,8 @@ class Training:
             raise ValueError("this loss is computed by the caller: use forward and backward")
         losses = np.empty((len(steps), self.members))
         address = _Addresses()
-        filled = (_Step * len(steps))(*[self._fill(step, address) for step in steps])
+        numbered = [self._fill(*one, address) for one in enumerate(steps)]
+        filled = (_Step * len(steps))(*numbered)
         for one, found in zip(filled, losses, strict=True):
             one.losses = found.ctypes.data
         self._run(filled, _FORWARD | _LOSS | _BACKWARD, self._threads())
@@ -414,7 +604,7 @@ class Training:
 
     def forward(self, step: Step) -> np.ndarray:
         """The outputs of every member in training, (K, outputs, rows)."""
-        filled = self._fill(step, address := _Addresses())
+        filled = self._fill(0, step, address := _Addresses())
         outputs = np.empty((self.members, self.shape.outputs, len(step.x)), np.float32)
         filled.outputs = outputs.ctypes.data
         self._run((_Step * 1)(filled), _FORWARD, self.members)
@@ -429,6 +619,13 @@ class Training:
         filled.gradients = _Addresses()(gradients, shape)
         self._run((_Step * 1)(filled), _BACKWARD, self.members)
         del self._open
+
+    def _columns(self, number: int, size: int) -> np.ndarray:
+        """Memory for the columns of a step in a call; new memory is slow to write to."""
+        kept = self._kept.get(number)
+        if kept is None or len(kept) < size:
+            kept = self._kept[number] = _aligned(size)
+        return kept
 
     def _threads(self) -> int:
         return max(1, min(self.threads, self.members))
@@ -463,7 +660,7 @@ class Training:
 
         _each(member, range(self.members), self._threads())
 
-    def _fill(self, step: Step, address: _Addresses) -> _Step:
+    def _fill(self, number: int, step: Step, address: _Addresses) -> _Step:
         rows, shape, settings = len(step.x), self.shape, self.settings
         if rows < 2:
             raise ValueError(f"a batch must have two rows at least; got {rows}")
@@ -472,10 +669,11 @@ class Training:
         filled = _Step(rows=rows, rate=step.rate, averaging=step.averaging)
         filled.correction1 = 1 - settings.beta1**step.count
         filled.correction2 = (1 - settings.beta2**step.count) ** 0.5
-        inputs = _aligned(self._library.nrs_inputs_size(shape.inputs, rows))
-        x = address(step.x, (rows, shape.features))
-        self._library.nrs_inputs(ctypes.addressof(self._forest), x, rows, inputs.ctypes.data)
-        filled.inputs = address(inputs, inputs.shape)
+        forest = ctypes.addressof(self._forest)
+        columns = self._columns(number, self._library.nrs_columns_size(forest, rows))
+        filled.x = address(step.x, (rows, shape.features))
+        self._library.nrs_columns(forest, filled.x, rows, columns.ctypes.data)
+        filled.columns = address(columns, columns.shape)
         filled.weights = address(step.weights, (rows,))
         if settings.sees.shape[1] > 1 and step.fold is None:
             raise ValueError("members that see some folds only need the fold of each row")
@@ -540,6 +738,11 @@ class Predictor:
         self._folded = folded = _Folded()
         shape, widths = self.shape, self.shape.widths
         shape.fill(folded, address)
+        bins = (len(shape.source),)
+        folded.bins, folded.levels, folded.inputs = bins[0], shape.levels, shape.inputs
+        folded.index = address(shape.index, shape.index.shape, np.int64)
+        folded.source = address(shape.source, bins, np.int64)
+        folded.low, folded.rate = address(shape.low, bins), address(shape.rate, bins)
         k = self.members = len(shape.index)
         if len(self.shifts) != len(widths) or len(self.hidden) != len(widths) - 1:
             raise ValueError(f"{len(widths)} layers need as many shifts; got {len(self.shifts)}")

@@ -1,5 +1,5 @@
-// The layers of a member: inputs and their bins, the subspaces' map, batch normalisation with ReLU
-// and dropout; forward and backward. Activations are (units, rows): a unit's rows lie side by side,
+// The layers of a member: inputs and their bins, the subspaces' map in predictions, batch
+// normalisation with ReLU and dropout, forward and backward. Activations are (units, rows): a unit's rows lie side by side,
 // filled up with zeros to a multiple of 16.
 #ifndef NRS_LAYER_H
 #define NRS_LAYER_H
@@ -68,34 +68,6 @@ static void map_forward(int64_t groups, int64_t size, int64_t inputs, const int6
       if (o1) end(g, b + o1, c1);
       if (o2) end(g, b + o2, c2);
       if (o3) end(g, b + o3, c3);
-    }
-  }
-}
-
-// Gradients of the weights, (groups, size).
-static void map_backward(int64_t groups, int64_t size, int64_t inputs, const int64_t *index,
-                         const float *scale, const float *x, int64_t ld, int64_t wide,
-                         const float *d, float *gradient) {
-  for (int64_t g = 0; g < groups; g++) {
-    const int64_t *own = index + g * size;
-    const float *dg = d + g * ld;
-    float *out = gradient + g * size;
-    int64_t n = inputs_read(own, size, inputs);
-    for (int64_t f = n; f < size; f++) out[f] = 0;
-    for (int64_t f = 0; f < n; f += 4) {
-      const float *row[4];
-      for (int64_t q = 0; q < 4; q++) row[q] = x + own[f + q < n ? f + q : n - 1] * ld;
-      Vec c0 = zero(), c1 = zero(), c2 = zero(), c3 = zero();
-      for (int64_t b = 0; b < wide; b += LANES) {
-        Vec v = load(dg + b);
-        c0 = fma(v, load(row[0] + b), c0);
-        c1 = fma(v, load(row[1] + b), c1);
-        c2 = fma(v, load(row[2] + b), c2);
-        c3 = fma(v, load(row[3] + b), c3);
-      }
-      float found[4];
-      sums(c0, c1, c2, c3, found);
-      for (int64_t q = 0; q < 4 && f + q < n; q++) out[f + q] = found[q] * scale[g * size + f + q];
     }
   }
 }

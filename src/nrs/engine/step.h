@@ -11,7 +11,7 @@ struct Rates {
   Rates(const nrs_settings &s, const nrs_step &t)
       : keep((float)(1 - t.rate * s.decay)), beta1((float)(1 - s.beta1)), beta2((float)s.beta2),
         tiny((float)s.tiny), size((float)(t.rate / t.correction1)),
-        root((float)t.correction2), averaging((float)t.averaging) {}
+        root((float)(1 / t.correction2)), averaging((float)t.averaging) {}
 };
 
 NRS_INLINE Vec towards(Vec from, Vec to, float share) { return fma(to - from, all(share), from); }
@@ -23,7 +23,7 @@ static void update_row(const Rates &r, const nrs_parameter &p, int64_t at, const
     Vec g = load_some(gradient + i, n), v = load_some(p.value + j, n);
     Vec m = towards(load_some(p.moment + j, n), g, r.beta1);
     Vec s = fma(load_some(p.square + j, n), all(r.beta2), g * g * all(1 - r.beta2));
-    v = v * all(r.keep) - all(r.size) * m / (root(s) / all(r.root) + all(r.tiny));
+    v = v * all(r.keep) - all(r.size) * m / (fma(root(s), all(r.root), all(r.tiny)));
     store_some(p.moment + j, m, n);
     store_some(p.square + j, s, n);
     store_some(p.value + j, v, n);

@@ -52,6 +52,9 @@ NRS_INLINE Mask above(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_
 NRS_INLINE Mask from_bits(uint32_t bits) { return {(__mmask16)bits}; }
 // The numbers of a mask, and 0 elsewhere.
 NRS_INLINE Vec where(Mask k, Vec a) { return {_mm512_maskz_mov_ps(k.m, a.v)}; }
+// Nothing but the lanes of the mask is read or written.
+NRS_INLINE Vec load_of(Mask k, const float *p) { return {_mm512_maskz_loadu_ps(k.m, p)}; }
+NRS_INLINE void store_of(Mask k, float *p, Vec a) { _mm512_mask_storeu_ps(p, k.m, a.v); }
 NRS_INLINE __m256 halves(Vec a) {
   return _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
 }
@@ -125,6 +128,14 @@ NRS_INLINE Mask from_bits(uint32_t bits) { return NRS_EACH(bits8(bits), bits8(bi
 NRS_INLINE Vec where(Mask k, Vec x) {
   return NRS_EACH(_mm256_and_ps(k.a, x.a), _mm256_and_ps(k.b, x.b));
 }
+NRS_INLINE Vec load_of(Mask k, const float *p) {
+  return NRS_EACH(_mm256_maskload_ps(p, _mm256_castps_si256(k.a)),
+                  _mm256_maskload_ps(p + 8, _mm256_castps_si256(k.b)));
+}
+NRS_INLINE void store_of(Mask k, float *p, Vec x) {
+  _mm256_maskstore_ps(p, _mm256_castps_si256(k.a), x.a);
+  _mm256_maskstore_ps(p + 8, _mm256_castps_si256(k.b), x.b);
+}
 NRS_INLINE __m256 halves(Vec x) { return _mm256_add_ps(x.a, x.b); }
 #undef NRS_EACH
 
@@ -156,16 +167,35 @@ NRS_INLINE void sums(Vec a, Vec b, Vec c, Vec d, float *out) {
 
 // Up to sixteen numbers, and zeros; nothing beyond them is read or written.
 NRS_INLINE Vec load_some(const float *p, int64_t n) {
-  if (n >= LANES) return load(p);
-  float part[LANES] = {0};
-  for (int64_t i = 0; i < n; i++) part[i] = p[i];
-  return load(part);
+  return n >= LANES ? load(p) : load_of(first(n), p);
 }
 NRS_INLINE void store_some(float *p, Vec a, int64_t n) {
   if (n >= LANES) return store(p, a);
-  float part[LANES];
-  store(part, a);
-  for (int64_t i = 0; i < n; i++) p[i] = part[i];
+  store_of(first(n), p, a);
+}
+
+// Numbers that lie side by side, put into the lanes of these bits; and back.
+NRS_INLINE Vec load_into(uint32_t lanes, const float *p) {
+  int count = __builtin_popcount(lanes);
+#if defined(__AVX512F__)
+  return {_mm512_maskz_expand_ps((__mmask16)lanes, load_some(p, count).v)};
+#else
+  if (lanes == (1u << count) - 1u) return load_some(p, count);
+  float spread[LANES] = {0};
+  for (; lanes; lanes &= lanes - 1) spread[__builtin_ctz(lanes)] = *p++;
+  return load(spread);
+#endif
+}
+NRS_INLINE void store_from(uint32_t lanes, float *p, Vec a) {
+  int count = __builtin_popcount(lanes);
+#if defined(__AVX512F__)
+  store_some(p, {_mm512_maskz_compress_ps((__mmask16)lanes, a.v)}, count);
+#else
+  if (lanes == (1u << count) - 1u) return store_some(p, a, count);
+  float spread[LANES];
+  store(spread, a);
+  for (; lanes; lanes &= lanes - 1) *p++ = spread[__builtin_ctz(lanes)];
+#endif
 }
 
 // in (4, 4) as its transpose.

@@ -111,7 +111,7 @@ class CompiledSteps:
     ) -> None:
         # The scale and level of outputs are torch's.
         self.loss = known_loss(target) if network.units is None else None
-        self.network = network
+        self.network, self.shape = network, shape_of(network)
         self.widths = [network.index.shape[1], *[len(weight[0]) for weight in network.hidden]]
         own = sees[network.first_member : network.first_member + network.n_members]
         # Another loss decides itself what a member sees.
@@ -150,7 +150,7 @@ class CompiledSteps:
 
         numbers = range(len(network.hidden))
         self.engine = Training(
-            shape_of(network),
+            self.shape,
             Settings(
                 loss=self.loss,
                 sees=self.sees,
