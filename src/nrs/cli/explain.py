@@ -1,9 +1,9 @@
-"""``nrs explain``: the most important columns and trees of a model."""
+"""``nrs explain``: the most important columns and trees of a model, and the reasons of a row."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from nrs.cli.errors import refusals
 from nrs.cli.options import AsJson, Model
 from nrs.cli.reading import reads_files
 from nrs.cli.terminal import echo, echo_json
+
+if TYPE_CHECKING:
+    from nrs.tabular.types import TableModel
 
 
 @refusals
@@ -21,8 +24,14 @@ def explain(
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="Rows to draw on both sides of each tree, for --html.",
+            help="Rows: those of each side of a tree for --html, or that of --row.",
             show_default=False,
+        ),
+    ] = None,
+    row: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Explain the answer for this row of FILE, from 1.", show_default=False
         ),
     ] = None,
     trees: Annotated[int, typer.Option(min=1, help="Number of trees to show.")] = 5,
@@ -35,13 +44,24 @@ def explain(
 ) -> None:
     """Show the columns of a model by importance, and its most decisive trees.
 
+    With --row: what each cell of a row adds to its answer, compared with other rows of FILE.
+
     Example: nrs explain churn.safetensors --trees 3
+
+    Example: nrs explain churn.safetensors new.csv --row 17
     """
     from nrs.cli.predict import check_files
     from nrs.files.load import load_model, read_rows
 
+    if row is not None and source is None:
+        raise ValueError("--row needs the file of the row: nrs explain MODEL FILE --row 17")
+    if row is not None and html is not None:
+        raise ValueError("--row prints text, and --html writes a page; leave one of them out")
     check_files(model, *([source] if source is not None else []))
     fitted = load_model(model)
+    if row is not None and source is not None:
+        _explain_row(fitted, source, row, reading, as_json=as_json)
+        return
     names = getattr(fitted, "feature_names_in_", None)
     names = [f"x{i}" for i in range(fitted.n_features_in_)] if names is None else names.tolist()
     importance = sorted(
@@ -71,3 +91,22 @@ def explain(
         echo(f"  {tree.rule(4)}   ({100 * tree.yes:.0f} % of the rows)")
     if html is not None:
         echo(f"wrote {html}")
+
+
+def _explain_row(
+    model: TableModel, source: Path, row: int, reading: dict[str, Any], *, as_json: bool
+) -> None:
+    from nrs.files.load import read_row
+    from nrs.tabular.explain import reasons
+
+    rows = read_row(model, source, row, **reading)
+    (why,) = reasons(model, rows, [len(rows) - 1])
+    if as_json:
+        cells = zip(why.columns, why.cells, why.parts.tolist(), strict=True)
+        listed = [{"column": name, "cell": cell, "part": part} for name, cell, part in cells]
+        facts = {"row": row, "label": why.label, "answer": why.answer, "usual": why.usual}
+        echo_json(facts | {"parts": listed})
+        return
+    unit = "" if why.label is None else " (in percentage points)"
+    first, *parts = str(why).splitlines()
+    echo(f"row {row}: {first}", f"what its cells add, compared with other rows{unit}:", *parts)

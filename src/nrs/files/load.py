@@ -53,3 +53,29 @@ def read_rows(
         if n_rows >= max_rows:
             break
     return pyarrow.concat_tables(chunks).slice(0, max_rows)
+
+
+def read_row(
+    model: TableModel, source: Source, row: int, others: int = 1_000, **reading: Any
+) -> pyarrow.Table:
+    """A row of a table file by its number from 1, after so many of the file's first rows.
+
+    With the columns that the model reads. Raises ValueError if the file has fewer rows.
+    """
+    import pyarrow
+
+    columns = input_columns(model, source, **reading)
+    kept: list[pyarrow.Table] = []
+    found, n_rows = None, 0
+    for chunk in stream_table_file(source, columns, **reading):
+        missing = others - sum(map(len, kept))
+        if missing > 0:
+            kept.append(chunk.slice(0, missing))
+        if found is None and n_rows + len(chunk) >= row:
+            found = chunk.slice(row - 1 - n_rows, 1)
+        n_rows += len(chunk)
+        if found is not None and sum(map(len, kept)) >= others:
+            break
+    if found is None:
+        raise ValueError(f"row must be from 1 to {n_rows}, the rows of {source}; got {row}")
+    return pyarrow.concat_tables([*kept, found])

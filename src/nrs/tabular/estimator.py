@@ -634,9 +634,14 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             with table.naming(chunk):
                 yield ArrowTable.from_batches([chunk.batch])
 
-    def forward(self, features: Features, *, members: bool = False) -> Tensor:
-        """Network outputs for every row of encoded features; as :meth:`outputs`."""
-        predictor: Any = self.predictor_
+    def forward(
+        self, features: Features, *, members: bool = False, network: nn.Module | None = None
+    ) -> Tensor:
+        """Network outputs for every row of encoded features; as :meth:`outputs`.
+
+        `network` answers in place of the predictor.
+        """
+        predictor: Any = self.predictor_ if network is None else network
         if members and not hasattr(predictor, "each"):
             raise ValueError(
                 f"preset={self.preset!r} is a single network without members. Use preset='default'."

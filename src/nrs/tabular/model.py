@@ -36,6 +36,7 @@ from nrs.tabular.forest.network import (
     response,
 )
 from nrs.tabular.forest.pilot import choose_views, in_first_block
+from nrs.tabular.forest.unseen import Unseen
 from nrs.tabular.header import require
 from nrs.tabular.network import TableNetwork, row_by_row
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
@@ -134,6 +135,8 @@ class SingleModel:
     takes_levels = False
     # What trained it: the compiled engine, or torch, and why.
     engine = "torch"
+    # Who answers out of bag for rows in memory, after a fit; a file does not hold it.
+    unseen: Unseen | None = None
 
     def __init__(self, network: nn.Module, target: Target, recipe: Recipe) -> None:
         self.network, self.target, self.recipe = network, target, recipe
@@ -512,8 +515,13 @@ class ForestModel(SingleModel):
         each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
         slope = self.slope(rows, self.scoring)
+        kept = each.nonzero()[:, 0]
+        everyone = (self.network, self.scoring, each, scored.temperature, task.folds)
         if not each.all():
-            self.network = self.network.keep(each.nonzero()[:, 0].to(rows.device))
+            self.network = self.network.keep(kept.to(rows.device))
+        self.unseen = None
+        if task.folds.drawn is not None:
+            self.unseen = Unseen.of(*everyone, views).keep(self.network, kept)
         return self._calibrated(scored, slope, rows, averaged_away(each, self.scoring.cpu()))
 
     def slope(self, rows: Rows, scores: Tensor) -> float:
@@ -531,6 +539,11 @@ class ForestModel(SingleModel):
         outputs = self.out_of_bag(self.folded(), known, task.run.group)
         scored = self.target.finish_in_order(*outputs, blocks)
         network.settle()
+        if task.folds.drawn is not None:
+            scorers = self.scoring.any(1).nonzero()[:, 0]
+            equal, temperature = torch.ones(len(self.scoring)), scored.temperature
+            everyone = Unseen.of(network, self.scoring, equal, temperature, task.folds)
+            self.unseen = everyone.keep(network.keep(scorers), scorers)
         self.network = network.keep(network.shares.nonzero()[:, 0])
         # As many members together as score a row.
         together = Folds(self.n_folds).tables(self.network.n_members)[1]

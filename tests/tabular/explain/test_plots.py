@@ -22,4 +22,10 @@ def test_pictures():
     assert sum(axes.axison for axes in figure.axes) == 5
     with pytest.raises(ValueError, match=r"tree must be from 0 to .*; got 1000000"):
         explain.plot_tree(model, X, tree=10**6)
+    kinds = dict(zip(model.encoder_.column_names, model.encoder_.kinds_, strict=True))
+    for column, kind in kinds.items():
+        if kind != "text":
+            ax = explain.plot_effect(explain.effect(model, X, column))
+            assert ax.get_xlabel() == column
+            assert ax.get_ylabel().startswith("probability of ")
     plt.close("all")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.explain.effects import Effect
     from nrs.tabular.forest.estimator import ForestEstimator
     from nrs.tabular.types import ArrayLike, Json, TableLike
 
@@ -134,6 +135,37 @@ def plot_forest(
             fontsize=8,
         )  # fmt: skip
     return figure
+
+
+def plot_effect(found: Effect, ax: Axes | None = None) -> Axes:
+    """Draw an effect: the mean answer thick, the answers of single rows thin; returns the axes.
+
+    Parameters
+    ----------
+    found : what :func:`nrs.explain.effect` returned.
+    ax : axes to draw in; a new figure's if None.
+    """
+    ax = ax or _subplots("plot_effect", figsize=(5, 3.4))[1]
+    places = np.arange(len(found.cells))
+    named = np.isnan(found.at)
+    if named.all():
+        ax.plot(places, found.curves[:, :60], ".", color="0.75", markersize=3, zorder=1)
+        ax.plot(places, found.mean[:, found.shown], "o", color=BLUE)
+        ax.set_xticks(places, [_short(cell, 14) for cell in found.cells])
+    else:
+        at, ordered = found.at[~named], found.kind == "date"
+        across = at.astype("datetime64[s]") if ordered else at
+        ax.plot(across, found.curves[~named][:, :60], color="0.8", linewidth=0.6, zorder=1)
+        ax.plot(across, found.mean[~named, found.shown], color=BLUE, linewidth=2.2)
+        for value in found.mean[named, found.shown]:
+            ax.axhline(value, color=RED, linewidth=1, linestyle=":", label="missing")
+            ax.legend(frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    label = (
+        "prediction" if found.answers is None else f"probability of {found.answers[found.shown]}"
+    )
+    ax.set(xlabel=found.column, ylabel=label)
+    return ax
 
 
 def plot_history(history: History, ax: Axes | None = None) -> Axes:
