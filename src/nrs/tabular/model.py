@@ -516,13 +516,22 @@ class ForestModel(SingleModel):
         self.network.shares.copy_(each)
         slope = self.slope(rows, self.scoring)
         kept = each.nonzero()[:, 0]
-        everyone = (self.network, self.scoring, each, scored.temperature, task.folds)
         if not each.all():
             self.network = self.network.keep(kept.to(rows.device))
-        self.unseen = None
-        if task.folds.drawn is not None:
-            self.unseen = Unseen.of(*everyone, views).keep(self.network, kept)
+        view = torch.arange(views).repeat_interleave(len(each) // views)
+        self._remember(self.network, kept, each, view, scored.temperature, task.folds)
         return self._calibrated(scored, slope, rows, averaged_away(each, self.scoring.cpu()))
+
+    def _remember(
+        self, network: ForestNetwork, members: Tensor, shares: Tensor, views: Tensor,
+        temperature: float, folds: Folds,
+    ) -> None:  # fmt: skip
+        """Know from now on which of these members answers out of bag for which row in memory."""
+        self.unseen = None
+        if folds.drawn is not None:
+            scoring = self.scoring.cpu()[members]
+            of_members = (scoring, shares[members], views[members])
+            self.unseen = Unseen(network, *of_members, temperature, folds)
 
     def slope(self, rows: Rows, scores: Tensor) -> float:
         """How much sharper all members may answer than those that score a row."""
@@ -539,11 +548,9 @@ class ForestModel(SingleModel):
         outputs = self.out_of_bag(self.folded(), known, task.run.group)
         scored = self.target.finish_in_order(*outputs, blocks)
         network.settle()
-        if task.folds.drawn is not None:
-            scorers = self.scoring.any(1).nonzero()[:, 0]
-            equal, temperature = torch.ones(len(self.scoring)), scored.temperature
-            everyone = Unseen.of(network, self.scoring, equal, temperature, task.folds)
-            self.unseen = everyone.keep(network.keep(scorers), scorers)
+        scorers, equal = self.scoring.any(1).nonzero()[:, 0], torch.ones(len(self.scoring))
+        of_scorers = (network.keep(scorers), scorers.cpu(), equal, equal)
+        self._remember(*of_scorers, scored.temperature, task.folds)
         self.network = network.keep(network.shares.nonzero()[:, 0])
         # As many members together as score a row.
         together = Folds(self.n_folds).tables(self.network.n_members)[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -176,7 +176,7 @@ def cell_text(cells: Column, row: int) -> str:
     >>> cell_text(Column("number", np.array([2.50, np.nan])), 1)
     'missing'
     """
-    value: Any = cells.values[row]
+    value = cells.values[row]
     if cells.kind == "category":
         return cells.levels[value] if value >= 0 else "missing"
     if value != value:

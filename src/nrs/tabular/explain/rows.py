@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -154,5 +154,6 @@ def places_of(model: TableEstimator, columns: Sequence[str | int] | None) -> lis
     encoder = model.encoder_
     shape = (1, encoder.n_features_in_)
     table = Table(shape, lambda index: None, names=encoder.names)
-    asked: Sequence[Any] = range(encoder.n_features_in_) if columns is None else columns
-    return [place_of(one, table, "columns") for one in asked]
+    if columns is None:
+        return list(range(encoder.n_features_in_))
+    return [place_of(one, table, "columns") for one in columns]

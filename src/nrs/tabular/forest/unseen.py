@@ -21,8 +21,10 @@ class Unseen:
     ----------
     network : ForestNetwork
         Whose members these are.
-    shares : Tensor (members, folds)
-        How much each member counts for the rows of a fold; 0 where it does not answer for them.
+    scoring : Tensor (members, folds)
+        Which folds each member scores.
+    shares, views : Tensor (members,)
+        The view of each member, and how much that counts.
     temperature : float
         What divides their joint outputs.
     folds : Folds
@@ -30,39 +32,20 @@ class Unseen:
     """
 
     network: ForestNetwork
+    scoring: Tensor
     shares: Tensor
+    views: Tensor
     temperature: float
     folds: Folds
-
-    @classmethod
-    def of(
-        cls, network: ForestNetwork, scoring: Tensor, shares: Tensor, temperature: float,
-        folds: Folds, n_views: int = 1,
-    ) -> Unseen:  # fmt: skip
-        """Members that score each fold, of which every view counts as a whole.
-
-        Parameters
-        ----------
-        scoring : (members, folds), see :meth:`Folds.tables`.
-        shares : (members,) how much the view of each member counts.
-        """
-        by_view = scoring.double().unflatten(0, (n_views, -1))
-        equal = (by_view / by_view.sum(1, keepdim=True).clamp_min(1)).flatten(0, 1)
-        return cls(network, (equal * shares.to(equal)[:, None]).float(), temperature, folds)
 
     @property
     def n_rows(self) -> int:
         """Rows of the fit that were in memory."""
         return 0 if self.folds.drawn is None else len(self.folds.drawn)
 
-    def keep(self, network: ForestNetwork, members: Tensor) -> Unseen:
-        """Of some members, which `network` holds."""
-        shares = self.shares[members.to(self.shares.device)]
-        return Unseen(network, shares, self.temperature, self.folds)
-
     def scored(self, places: np.ndarray) -> np.ndarray:
         """Whether some member can answer for the training rows at these places."""
-        return self.shares.any(0).cpu().numpy()[self.folds.of(places)]
+        return self.scoring.any(0).cpu().numpy()[self.folds.of(places)]
 
     def networks(self, places: np.ndarray) -> Iterator[tuple[np.ndarray, FoldedForest]]:
         """Numbers among `places`, and the network that answers for the training rows there.
@@ -71,10 +54,12 @@ class Unseen:
         """
         of_rows = self.folds.of(places)
         for fold in np.unique(of_rows).tolist():
-            members = self.shares[:, fold].nonzero()[:, 0]
+            members = self.scoring[:, fold].nonzero()[:, 0].cpu()
             if not len(members):
                 continue
             folded = self.network.keep(members.to(self.network.index.device)).fold()
-            folded.shares.copy_(self.shares[members, fold])
+            # A view counts as a whole, however many of its members answer.
+            _, view, sizes = self.views[members].unique(return_inverse=True, return_counts=True)
+            folded.shares.copy_(self.shares[members] / sizes[view])
             folded.temperature.copy_(torch.tensor(self.temperature))
             yield np.flatnonzero(of_rows == fold), folded.requires_grad_(False)
