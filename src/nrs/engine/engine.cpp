@@ -5,6 +5,7 @@
 
 #include "forest.h"
 #include "predict.h"
+#include "slopes.h"
 
 #define NRS_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -48,6 +49,10 @@ NRS_EXPORT int64_t nrs_prediction_size(const nrs_folded *forest) {
   return (forest->inputs + 2 * widest_layer(*forest)) * stride(BLOCK);
 }
 
+NRS_EXPORT int64_t nrs_slopes_size(const nrs_folded *forest, int64_t directions) {
+  return slopes_size(*forest, directions);
+}
+
 NRS_EXPORT void nrs_columns(const nrs_forest *f, const float *rows, int64_t n_rows, float *columns) {
   const nrs_reading &r = f->reading;
   make_inputs(f->features, r.bins, r.levels, r.column_source, r.column_low, r.column_rate, rows,
@@ -76,5 +81,22 @@ NRS_EXPORT void nrs_predict(const nrs_folded *f, const float *rows, int64_t n_ro
     for (int64_t i = 0; i < n_chosen; i++)
       predict_block(*f, chosen[i], inputs, n, one, other, outputs + i * f->outputs * n_rows + at,
                     n_rows);
+  }
+}
+
+NRS_EXPORT void nrs_slopes(const nrs_folded *f, const float *rows, int64_t n_rows,
+                           int64_t directions, const float *gradients, float *slopes,
+                           float *memory) {
+  float *inputs = memory, *found = inputs + f->inputs * stride(BLOCK);
+  float *layers = found + directions * f->inputs * stride(BLOCK);
+  for (int64_t at = 0; at < n_rows; at += BLOCK) {
+    int64_t n = n_rows - at < BLOCK ? n_rows - at : BLOCK, ld = stride(n);
+    make_inputs(f->features, f->bins, f->levels, f->source, f->low, f->rate,
+                rows + at * f->features, f->features, n, inputs, ld);
+    memset(found, 0, directions * f->inputs * ld * sizeof(float));
+    for (int64_t k = 0; k < f->members; k++)
+      slopes_block(*f, k, directions, inputs, n, gradients + at, n_rows, layers, found);
+    for (int64_t i = 0; i < directions * f->inputs; i++)
+      memcpy(slopes + i * n_rows + at, found + i * ld, n * sizeof(float));
   }
 }

@@ -103,6 +103,7 @@ int nrs_runs_here(void);
 int64_t nrs_columns_size(const nrs_forest *forest, int64_t rows);
 int64_t nrs_training_size(const nrs_forest *forest, int64_t rows);
 int64_t nrs_prediction_size(const nrs_folded *forest);
+int64_t nrs_slopes_size(const nrs_folded *forest, int64_t directions);
 
 // Rows (rows, features) as columns, with some bins.
 void nrs_columns(const nrs_forest *forest, const float *rows, int64_t n_rows, float *columns);
@@ -119,6 +120,11 @@ void nrs_train(const nrs_forest *forest, const nrs_settings *settings, const nrs
 void nrs_predict(const nrs_folded *forest, const float *rows, int64_t n_rows, int64_t first,
                  int64_t last, const int64_t *chosen, int64_t n_chosen, float *outputs,
                  float *memory);
+
+// Gradients by the inputs, (directions, inputs, n_rows), of numbers whose gradients by the outputs of
+// the members are given, (directions, K, outputs, n_rows).
+void nrs_slopes(const nrs_folded *forest, const float *rows, int64_t n_rows, int64_t directions,
+                const float *gradients, float *slopes, float *memory);
 
 #ifdef __cplusplus
 }

@@ -74,6 +74,8 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         ("columns_size", count, [address, count]),
         ("training_size", count, [address, count]),
         ("prediction_size", count, [address]),
+        ("slopes_size", count, [address, count]),
+        ("slopes", None, [address, address, count, count, address, address, address]),
         ("columns", None, [address, address, count, address]),
         ("train", None, [address, address, address, *[count] * 3, ctypes.c_int, address, count]),
         ("predict", None, [address, address, *[count] * 3, address, count, address, address]),
@@ -789,6 +791,26 @@ class Predictor:
 
         step = max(_THREAD_ROWS, -(-rows // max(1, threads)) // _THREAD_ROWS * _THREAD_ROWS)
         _each(part, range(0, rows, step), threads)
+        return found
+
+    def slopes(self, x: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+        """Gradients by the inputs, (directions, inputs, rows): features, bins, and a zero.
+
+        Parameters
+        ----------
+        x : (rows, features) float32
+        gradients : (directions, members, outputs, rows) float32, those of some numbers by the
+            outputs of members.
+        """
+        address, rows, where = _Addresses(), len(x), ctypes.addressof(self._folded)
+        many = len(gradients)
+        data = address(x, (rows, self.shape.features))
+        given = address(gradients, (many, self.members, self.shape.outputs, rows))
+        found = np.empty((many, self.shape.inputs, rows), np.float32)
+        memory = _aligned(self._library.nrs_slopes_size(where, many))
+        self._library.nrs_slopes(
+            where, data, rows, many, given, found.ctypes.data, memory.ctypes.data
+        )
         return found
 
 

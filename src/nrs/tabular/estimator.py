@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -70,9 +71,11 @@ from nrs.training import (
     write_model,
 )
 from nrs.training.assemble import check_outputs
-from nrs.training.loop import build_optimizer
+from nrs.training.loop import TorchSteps, build_optimizer, several
 from nrs.training.precision import plain_modes
+from nrs.training.processes import ALONE
 from nrs.training.schema import Schema, check_header
+from nrs.training.state import TrainState
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -746,12 +749,19 @@ class _Progress:
         self.n_seen += rows.n_units
         seed = self.seed + self.passes
         generator, noise = (torch.Generator().manual_seed(seed) for _ in range(2))
+        settings, device = model.settings(), rows.device
+        state = TrainState(
+            model.network, settings, self.optimizer, generator, [noise], device, epoch=self.passes
+        )
+        known, model.engine = model.steps(model.network, settings, ALONE)
+        steps = TorchSteps() if known is None else known
+        loss_of = functools.partial(model.loss, model.network)
         with drawing_from(model.network, noise):
             model.network.train()
-            for batch in batches(self.passes, generator):
-                self.optimizer.zero_grad(set_to_none=True)
-                model.loss(model.network, batch).backward()
-                self.optimizer.step()
+            for some in several(batches(self.passes, generator), steps.at_once):
+                steps.take(state, loss_of, some, [settings.lr] * len(some))
+                state.step_in_epoch += len(some)
+            self.optimizer.zero_grad(set_to_none=True)
         self.recent = self.recent.joined(rows, MAX_RECENT) if self.passes else rows
         self.passes += 1
         model.network.eval()

@@ -376,7 +376,7 @@ def _train_epoch(
     at_once = steps.at_once if all(callback.may_lag for callback in each_step) else 1
     unread: list[Tensor] = []
     total = 0.0
-    for taken in _several(source, at_once):
+    for taken in several(source, at_once):
         rates = []
         for ahead in range(len(taken)):
             index = state.step_in_epoch + ahead
@@ -410,7 +410,7 @@ def _train_epoch(
     return (total + _read_losses(unread, state)) / state.step_in_epoch
 
 
-def _several(source: Iterable[T], most: int) -> Iterator[list[T]]:
+def several(source: Iterable[T], most: int) -> Iterator[list[T]]:
     """Lists of so many items each, the last of what is left."""
     items = iter(source)
     while taken := list(itertools.islice(items, most)):

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import nrs
 from nrs.engine import MAX_LAYERS, instructions
+from nrs.tabular import model as model_module
+from nrs.tabular.forest import compiled, network
 from nrs.tabular.forest.bins import PiecewiseLinear
 from nrs.tabular.forest.compiled import CompiledSteps, steps_for
 from nrs.tabular.forest.network import ForestNetwork, forest_loss
@@ -180,6 +182,23 @@ def test_predictions_are_torchs(shape, outputs, rows, seed):
         assert torch.equal(again.members(x.detach()), folded.members(x.detach()))
 
 
+@needs_engine
+@pytest.mark.parametrize("outputs", [1, 3, 20])
+@pytest.mark.parametrize("choices", [False, True])
+def test_importances_are_torchs(outputs, choices, monkeypatch):
+    rng = np.random.default_rng(outputs)
+    grown = forest(rng, 3, 20, 9, 7, (17, 9), outputs).eval()
+    with torch.no_grad():
+        for norm in (grown.norm, *grown.hidden_norms):
+            norm.running_mean.uniform_(-1, 1)
+            norm.running_var.uniform_(0.5, 2)
+    x = torch.from_numpy(rng.normal(size=(300, 7)).astype(np.float32))
+    known = [outputs] if choices and outputs > 1 else []
+    found = network.response(grown, x, known)
+    monkeypatch.setattr(network, "_is_plain", lambda x: False)
+    torch.testing.assert_close(found, network.response(grown, x, known), rtol=1e-4, atol=1e-6)
+
+
 def rows_of(kind, n=70):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 4))
@@ -221,6 +240,29 @@ def test_no_fit_falls_back_without_saying_so(kind, how):
     assert np.isfinite(model.predict(X)).all()
     if how == "callback":
         assert chosen["callbacks"][0].steps == len(model.history_) * chosen["callbacks"][0].last
+
+
+@needs_engine
+@pytest.mark.parametrize("kind", ["classes", "labels", "numbers", "outputs"])
+def test_more_rows_are_learned_by_the_engine_as_by_torch(kind, monkeypatch):
+    X, y = rows_of(kind, 120)
+    estimator = nrs.NRSRegressor if kind in ("numbers", "outputs") else nrs.NRSClassifier
+
+    def learned():
+        model = estimator(preset="fast", random_state=0, verbose=0)
+        for part in np.split(np.arange(len(X)), 3):
+            model.partial_fit(X[part], y[part])
+        return model
+
+    ours = learned()
+    assert ours.engine_ == "compiled"
+    monkeypatch.setattr(compiled, "instructions", lambda: (None, "switched off"))
+    monkeypatch.setattr(model_module, "instructions", lambda: (None, "switched off"))
+    theirs = learned()
+    assert theirs.engine_ == "torch: switched off"
+    one, other = ours.oob_score_, theirs.oob_score_
+    assert one == pytest.approx(other, abs=0.02)
+    np.testing.assert_allclose(ours.outputs(X), theirs.outputs(X), rtol=0.02, atol=0.02)
 
 
 class Counting(Callback):

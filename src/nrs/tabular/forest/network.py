@@ -9,7 +9,7 @@ contiguous memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -510,27 +510,51 @@ def response(network: nn.Module, x: Tensor, choices: Sequence[int] = ()) -> Tens
             bins = usual[:, own]
             covariance = torch.einsum("bfi,bfj->fij", bins, bins) / (n_rows - 1)
             blocks.append((features, own, covariance))
-    inputs.requires_grad_()
-    with torch.enable_grad():
-        outputs = network(inputs) if forest is None else forest.forward_from(inputs)
-        outputs = apart(outputs, choices)
-    directions = torch.eye(outputs.shape[1], dtype=torch.float32)
-    if len(directions) > MAX_OUTPUTS:
-        signs = torch.Generator().manual_seed(0)
-        drawn = torch.randint(2, (MAX_OUTPUTS, len(directions)), generator=signs)
-        directions = drawn.to(directions) * 2 - 1
-        directions /= MAX_OUTPUTS**0.5
     squares = torch.zeros_like(x)
-    for direction in directions.to(x):
-        (gradient,) = torch.autograd.grad(
-            outputs, inputs, direction.expand_as(outputs), retain_graph=True
-        )
+    for gradient in _slopes(network, x, inputs, choices):
         moved = (gradient[:, :d] * spread).square()
         for features, own, covariance in blocks:
             slopes = gradient[:, own]
             moved[:, features] = torch.einsum("bfi,fij,bfj->bf", slopes, covariance, slopes)
         squares += moved
     return squares.clamp(min=0).sqrt().mean(0)
+
+
+def _slopes(
+    network: nn.Module, x: Tensor, inputs: Tensor, choices: Sequence[int]
+) -> Iterator[Tensor]:
+    """Gradients (B, inputs) of the outputs, or of combinations of many, by what a network reads."""
+    forest = network if isinstance(network, ForestNetwork) else None
+    plain = forest is not None and not forest.training and _is_plain(x)
+    folded = forest.fold() if forest is not None and plain else None
+    engine = None if folded is None else folded.engine
+    with torch.enable_grad():
+        if folded is not None and engine is not None:
+            rows = x.contiguous().numpy()
+            source = torch.from_numpy(engine.outputs(rows)).requires_grad_()
+            joint = _together(folded, source, folded.shares.unsqueeze(1)) / folded.temperature
+        else:
+            source = inputs.requires_grad_()
+            joint = network(source) if forest is None else forest.forward_from(source)
+        joint = apart(joint, choices)
+    directions = torch.eye(joint.shape[1], dtype=torch.float32)
+    if len(directions) > MAX_OUTPUTS:
+        signs = torch.Generator().manual_seed(0)
+        drawn = torch.randint(2, (MAX_OUTPUTS, len(directions)), generator=signs)
+        directions = drawn.to(directions) * 2 - 1
+        directions /= MAX_OUTPUTS**0.5
+    # At once as many as fit in a few megabytes.
+    at_once = max(1, BLOCK_CELLS // inputs.numel())
+    for some in directions.to(x).split(1 if engine is None else at_once):
+        found = [
+            torch.autograd.grad(joint, source, one.expand_as(joint), retain_graph=True)[0]
+            for one in some
+        ]
+        if engine is None:
+            yield from found
+        else:
+            by_input = torch.from_numpy(engine.slopes(rows, torch.stack(found).numpy()))
+            yield from by_input.transpose(1, 2)
 
 
 def bins_by_feature(bins: PiecewiseLinear, d: int) -> tuple[Tensor, Tensor]:
