@@ -34,11 +34,12 @@ engine: setup
 	$(RUN)/python hatch_build.py
 
 # The engine's own tests, and steps of random shapes against torch, with a build that stops at the
-# first read or write out of bounds and at undefined behaviour.
+# first read or write out of bounds and at undefined behaviour: EXAMPLES=100 for fewer.
+EXAMPLES ?= 10000
 ASAN := build/engine-asan
 engine-asan: setup
 	$(RUN)/python hatch_build.py $(ASAN) -fsanitize=address,undefined -fno-sanitize-recover=all -g -O1
-	NRS_ENGINE_FOLDER=$(ASAN) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=many \
+	NRS_ENGINE_FOLDER=$(ASAN) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=many EXAMPLES=$(EXAMPLES) \
 	LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so.6)" \
 	$(RUN)/python -m pytest -n 0 tests/engine tests/tabular/forest/test_compiled.py
 

@@ -21,7 +21,12 @@ settings.register_profile(
     max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("many", settings.get_profile("quick"), max_examples=10_000)
+settings.register_profile(
+    "many",
+    settings.get_profile("quick"),
+    derandomize=False,
+    max_examples=int(os.environ.get("EXAMPLES", "10000")),
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

@@ -37,11 +37,17 @@ class Absolute(RegressionTarget):
 
 def forest(rng, members, subspaces, size, features, hidden, outputs, dropout=0.0):
     """A random forest with bins, levels, gains and members that read fewer inputs."""
-    edges = [(0, [-1.0, 0.0, 0.5, 2.0])]
-    levels = [(features - 1, [-1.0, 0.0, 1.0])]
+    edges = [(0, np.linspace(-1, 2, rng.integers(3, 20)))]
+    levels = [(features - 1, np.linspace(-1, 1, rng.integers(2, 10)))]
     bins = PiecewiseLinear.between(edges, levels)
     blank = features + bins.n_bins
     index = rng.integers(0, blank, (members, subspaces, size))
+    if rng.random() < 0.5:
+        # Inputs side by side, as those of a column are, with few gaps.
+        steps = np.cumsum(rng.random(index.shape) < 0.9, axis=2)
+        index = np.minimum(rng.integers(0, blank, (members, subspaces, 1)) + steps, blank)
+    # Of bins alone a subspace may be the same for all rows: then normalising amplifies rounding.
+    index[:, :, 0] = rng.integers(0, features, (members, subspaces))
     # Some subspaces are filled up.
     index[:, 0, size // 2 + 1 :] = blank
     gain = torch.from_numpy(rng.uniform(0.1, 1, (members, blank + 1)).astype(np.float32))

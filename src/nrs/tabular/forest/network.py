@@ -530,8 +530,7 @@ def _slopes(
     engine = None if folded is None else folded.engine
     with torch.enable_grad():
         if folded is not None and engine is not None:
-            rows = x.contiguous().numpy()
-            source = torch.from_numpy(engine.outputs(rows)).requires_grad_()
+            source = folded.members(x).requires_grad_()
             joint = _together(folded, source, folded.shares.unsqueeze(1)) / folded.temperature
         else:
             source = inputs.requires_grad_()
@@ -553,8 +552,8 @@ def _slopes(
         if engine is None:
             yield from found
         else:
-            by_input = torch.from_numpy(engine.slopes(rows, torch.stack(found).numpy()))
-            yield from by_input.transpose(1, 2)
+            slopes = engine.slopes(x.contiguous().numpy(), torch.stack(found).numpy())
+            yield from torch.from_numpy(slopes).transpose(1, 2)
 
 
 def bins_by_feature(bins: PiecewiseLinear, d: int) -> tuple[Tensor, Tensor]:
