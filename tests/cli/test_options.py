@@ -65,7 +65,6 @@ def test_losses_and_quantiles_are_read():
         ("squared", "half", "--quantiles needs comma-separated numbers"),
         ("squared", "0.9,0.1", "quantiles must be ascending"),
         ("poisson", "0.5", "quantiles are for loss='quantile'"),
-        ("aft", None, "two bounds for each time"),
     ]:
         with pytest.raises(ValueError, match=message):
             loss_of(loss, quantiles)

@@ -150,7 +150,7 @@ def test_names_that_lead_nowhere(folder):
     with pytest.raises(TableFileError, match="'z'"):
         nrs.Table(folder, target="z")
     with pytest.raises(ValueError, match="target must be the name"):
-        nrs.Table(folder, target=["y"])
+        nrs.Table(folder, target=["y", 3])
     assert is_parts(folder)
     assert not is_parts("-")
 

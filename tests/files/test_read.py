@@ -92,9 +92,24 @@ def test_very_many_numbers_are_no_classes(tmp_path):
     assert found.summaries[0].describe("regression") == "from 0 to 10000"
 
 
-def test_one_target_only(path):
-    with pytest.raises(ValueError, match="only one target; got kind, price"):
-        scan_labelled(path, ["kind", "price"])
+def test_several_targets_of_a_stream_are_those_of_memory(tmp_path):
+    values = np.arange(60.0)
+    path = tmp_path / "rows.parquet"
+    table = pyarrow.table({"x": values % 7, "low": values, "high": values + 1})
+    parquet.write_table(table, path)
+    for more in ({}, {"bounds": True}):
+        one, other = (f(path, "low,high", **more) for f in (scan_labelled, read_labelled))
+        np.testing.assert_array_equal(one.truth, other.truth)
+        assert (one.target, one.task, one.why) == (other.target, other.task, other.why)
+        assert one.targets == other.targets
+    missing = table.set_column(2, "high", [pyarrow.array([None, *values[1:]])])
+    parquet.write_table(missing, path)
+    for read in (scan_labelled, read_labelled):
+        assert read(path, "low,high", bounds=True).truth[0].tolist() == [0, np.inf]
+    with pytest.raises(ValueError, match="'high' is missing in 1 rows"):
+        scan_labelled(path, "low,high")
+    with pytest.raises(ValueError, match=r"two columns, .*; got x, low, high"):
+        read_labelled(path, "x,low,high", bounds=True)
 
 
 def test_which_sources_are_streamed(path):

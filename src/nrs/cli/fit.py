@@ -125,7 +125,8 @@ def fit(
 ) -> None:
     """Fit a model to a table; evaluate on held-out rows; save the model and a report.
 
-    One model can predict several targets, if all are numeric or all have two values. A folder, a
+    One model can predict several targets, if all are numeric or all have two values; with --loss
+    aft the lower and the upper bound of times, of which the upper one may be empty. A folder, a
     quoted pattern such as 'rows/*.parquet', or a Parquet file above 1 GB is streamed: it need not
     fit in memory.
 
@@ -163,6 +164,7 @@ def fit(
     columns: dict[str, Any] = {"drop": drop or [], "categorical": categorical or []}
     columns |= {"offset": offset, "groups": groups, "time": time, "sample_weight": sample_weight}
     columns |= {} if qid is None else {"qid": qid}
+    columns |= {"bounds": True} if wanted.get("loss") == "aft" else {}
     # A ranker reads all rows: those of a query may be anywhere.
     stream = stream or (qid is None and is_streamed(source))
     check_holdout(holdout, streamed=stream)

@@ -66,7 +66,8 @@ Loss = Annotated[
     str,
     typer.Option(
         help="Of a numeric target: squared, absolute, huber, poisson, gamma, tweedie, or quantile "
-        "(5, 50 and 95 %). Of a ranker: lambdarank, listnet and others."
+        "(5, 50 and 95 %); aft of times between two bounds, --target lower,upper. Of a ranker: "
+        "lambdarank, listnet and others."
     ),
 ]
 Offset = Annotated[
@@ -176,8 +177,6 @@ def loss_of(loss: str, quantiles: str | None) -> dict[str, Any]:
         raise ValueError(
             f"--quantiles needs comma-separated numbers, such as 0.1,0.5,0.9; got {quantiles!r}"
         ) from None
-    if loss == "aft":
-        raise ValueError("loss='aft' has two bounds for each time; fit it with NRSRegressor")
     find_loss(loss, levels)
     return {"loss": loss, "quantiles": levels}
 

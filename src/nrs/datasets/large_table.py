@@ -56,8 +56,8 @@ class Table:
     ----------
     source : path, pattern, folder, URI, or a list of these
         ``"rows/*.parquet"``, ``"rows/"``, ``"s3://bucket/rows/*.parquet"``, …
-    target : str, optional
-        The column to predict; needed to fit.
+    target : str or list of str, optional
+        The column to predict, or several; needed to fit.
     columns : list of str, optional
         The columns to predict from; by default all but the target.
     filesystem : Arrow or fsspec filesystem, optional
@@ -67,7 +67,7 @@ class Table:
     ----------
     parts : list of :class:`nrs.datasets.parts.Part`
     groups : list of Group
-    columns : list of str
+    columns, targets : list of str
     kinds : dict of str to str
         What each column and the target hold: "number", "boolean", "duration", "date", "category".
     n_rows : int
@@ -95,22 +95,20 @@ class Table:
     def __init__(
         self,
         source: Any,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         filesystem: Any = None,
     ) -> None:
         import_pyarrow()
-        if target is not None and not isinstance(target, str):
-            raise ValueError(f"target must be the name of a column, however: target={target!r}")
         # Where another process finds the same table; None if only a filesystem in memory tells.
         self.source = None if filesystem is not None else source
         self.filesystem, self.parts = find_parts(source, filesystem)
-        self.target = target
+        self.targets = _target_names(target)
         known = self.parts[0].schema.names
         if columns is None:
-            self.columns = [name for name in known if name != target]
+            self.columns = [name for name in known if name not in self.targets]
         else:
-            self.columns = [name for name in columns if name != target]
+            self.columns = [name for name in columns if name not in self.targets]
         self.kinds = self._check_schemas(strictly=columns is None)
         self.groups = [
             Group(place, number, int(first), rows)
@@ -132,9 +130,14 @@ class Table:
         )
 
     @property
+    def target(self) -> str | list[str] | None:
+        """The column to predict, the names of several, or None."""
+        return self.targets if len(self.targets) > 1 else next(iter(self.targets), None)
+
+    @property
     def wanted(self) -> list[str]:
-        """The columns and the target, if there is one."""
-        return [*self.columns, *([] if self.target is None else [self.target])]
+        """The columns and the targets, if there are any."""
+        return [*self.columns, *self.targets]
 
     def select(self, columns: Sequence[str]) -> Table:
         """The same files and target, read for other columns.
@@ -150,17 +153,17 @@ class Table:
             If a part does not have them, or none is named.
         """
         other = copy.copy(self)
-        other.columns = [name for name in columns if name != self.target]
+        other.columns = [name for name in columns if name not in self.targets]
         other.kinds = other._check_schemas(strictly=False)
         return other
 
-    def with_target(self, target: str) -> Table:
-        """The same files, with one of the columns as the target.
+    def with_target(self, target: str | Sequence[str]) -> Table:
+        """The same files, with one or some of the columns as the target.
 
         Parameters
         ----------
-        target : str
-            The column to predict; one that was the target before is dropped.
+        target : str or list of str
+            The column to predict, or several; one that was the target before is dropped.
 
         Raises
         ------
@@ -168,7 +171,7 @@ class Table:
             If a part does not have it, or no other column is left.
         """
         other = copy.copy(self)
-        other.target = target
+        other.targets = _target_names(target)
         return other.select(self.columns)
 
     def drop(self, columns: Sequence[str]) -> Table:
@@ -338,6 +341,16 @@ class Table:
                     raise _other_schema(part, first, found) from None
                 types[name] = both.field(name).type
         return types
+
+
+def _target_names(target: str | Sequence[str] | None) -> list[str]:
+    names = [target] if isinstance(target, str) else list(target or ())
+    if not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        raise ValueError(
+            "target must be the name of a column, or a list of different names; got "
+            f"target={target!r}"
+        )
+    return names
 
 
 def plain_type(kind: Any) -> Any:

@@ -13,8 +13,15 @@ from nrs.datasets.reading import Plan
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.datasets.table_files import stream_table_file
 from nrs.files.queries import ScoredQueries, check_grades
-from nrs.files.scores import AnyScored, ScoredTimes, model_outputs, score_outputs
-from nrs.files.targets import Task, encode_targets, labelled_rows, target_names, target_values
+from nrs.files.scores import AnyScored, model_outputs, score_outputs
+from nrs.files.targets import (
+    Task,
+    bound_values,
+    encode_targets,
+    labelled_rows,
+    target_names,
+    target_values,
+)
 from nrs.ranking import NRSRanker
 from nrs.ranking.queries import group_queries
 from nrs.tabular.encode.column_encoder import Watch
@@ -22,8 +29,6 @@ from nrs.tabular.predict_file import Source, TargetColumns, input_columns, model
 from nrs.tabular.targets.survival import SurvivalTarget
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from nrs.tabular.types import TableModel
 
 
@@ -78,7 +83,7 @@ def evaluate_file(
         part, rows = labelled_rows(chunk, names[:1] if bounds else names)
         if len(rows):
             if bounds:
-                truths.append(_bounds(part, names))
+                truths.append(bound_values(part, names))
             elif targets is None:
                 truths.append(target_values(part, names[0], task, classes))
             else:
@@ -99,8 +104,6 @@ def evaluate_file(
             "Choose another column: target=COLUMN."
         )
     name = os.path.basename(str(source))
-    if bounds:
-        return ScoredTimes(name, rows, truth, np.concatenate(outputs)), at - len(rows)
     scored = score_outputs(model, np.concatenate(outputs), truth, name, rows, targets)
     return scored, at - len(rows)
 
@@ -125,12 +128,6 @@ def _named_targets(
     if len(names) > 1:
         raise ValueError(f"The model predicts one target; got {', '.join(names)}. Name one.")
     return names, None
-
-
-def _bounds(table: pyarrow.Table, names: Sequence[str]) -> np.ndarray:
-    """The lower and upper bounds of times, (n_rows, 2); infinite where the upper one is missing."""
-    low, high = (np.asarray(table.column(name).cast("float64"), dtype=np.float64) for name in names)
-    return np.column_stack([low, np.where(np.isnan(high), np.inf, high)])
 
 
 def _evaluate_ranker(

@@ -62,7 +62,7 @@ class LabelledTable:
     """A table split into features and target; of a streamed one the first three are a sample."""
 
     features: pyarrow.Table
-    truth: np.ndarray  # (n_rows,), or (n_rows, n_targets) as encode_targets has it
+    truth: np.ndarray  # (n_rows,), (n_rows, n_targets) as encode_targets has it, or bounds
     rows: np.ndarray  # numbers of the rows in the file, from 0
     n_rows: int  # that a model is fitted to
     source: str
@@ -106,14 +106,16 @@ def read_labelled(
     time: str | None = None,
     sample_weight: str | None = None,
     qid: str | None = None,
+    bounds: bool = False,
 ) -> LabelledTable:
     """Read a table file and split it into features and target.
 
     The target "a,b" names two columns unless one is called that; so do columns to drop. The task
     "auto" is what the values ask for. `offset`, `groups`, `time` and `sample_weight` name columns
     for these arguments of a fit, which are no features; `qid` names the column of queries of a
-    ranker, whose target holds grades. Raises ValueError if the file cannot be read or lacks a
-    named column, or one cannot be used.
+    ranker, whose target holds grades. With `bounds` the target is the lower and the upper bound of
+    times, of which the upper one may be missing. Raises ValueError if the file cannot be read or
+    lacks a named column, or one cannot be used.
     """
     check_task(task)
     texts = list(categorical) if qid is None else [*categorical, qid]
@@ -135,7 +137,7 @@ def read_labelled(
     )
     _check_columns((*names, *drop, *categorical, *columns.values()), table.column_names, name)
     n_all = table.num_rows
-    table, rows = of_target.labelled_rows(table, names)
+    table, rows = of_target.labelled_rows(table, names[:1] if bounds else names)
     check_labelled(len(rows), ", ".join(names), name)
     summaries = [TargetSummary.of(table, one) for one in names]
     targets: TargetColumns | None = None
@@ -146,12 +148,8 @@ def read_labelled(
             raise ValueError(f"A ranker has one target; got {', '.join(names)}. Name one.")
         truth = of_target.target_values(table, names[0], chosen)
         check_grades(truth, names[0])
-    elif len(names) > 1:
-        targets, chosen, why = of_target.join_targets(summaries, task)
-        truth = of_target.encode_targets(table, targets)
     else:
-        chosen, why = summaries[0].choose_task(task)
-        truth = of_target.target_values(table, names[0], chosen)
+        targets, chosen, why, truth = _choose(table, names, summaries, task, bounds)
     # Arrow refuses to drop a column twice.
     features = table.drop_columns(list(dict.fromkeys([*names, *drop, *columns.values()])))
     if features.num_columns == 0:
@@ -177,6 +175,20 @@ def read_labelled(
     )
 
 
+def _choose(
+    table: pyarrow.Table, names: list[str], found: list[TargetSummary], task: str, bounds: bool
+) -> tuple[TargetColumns | None, Task, str, np.ndarray]:
+    """How a model predicts targets, its task and where that comes from, and their values."""
+    if bounds:
+        of_target.check_bounds(names)
+        return None, "regression", "times known by bounds", of_target.bound_values(table, names)
+    if len(names) > 1:
+        targets, chosen, why = of_target.join_targets(found, task)
+        return targets, chosen, why, of_target.encode_targets(table, targets)
+    chosen, why = found[0].choose_task(task)
+    return None, chosen, why, of_target.target_values(table, names[0], chosen)
+
+
 def _read_whole(source: str | os.PathLike[str], texts: Sequence[str], **reading: Any) -> Any:
     """A file, or all parts of a table, in memory."""
     if not is_parts(source):
@@ -198,20 +210,17 @@ def scan_labelled(
     groups: str | None = None,
     time: str | None = None,
     sample_weight: str | None = None,
+    bounds: bool = False,
 ) -> LabelledTable:
     """As :func:`read_labelled`, by one pass over files that need not fit in memory.
 
-    Raises ValueError for more than one target, and where :func:`read_labelled` does.
+    Raises ValueError where :func:`read_labelled` does, and for several targets of which some are
+    missing in some rows.
     """
     check_task(task)
     table = Table(source)
     names = of_target.target_names(target, table.columns)
-    if len(names) > 1:
-        raise ValueError(
-            f"A streamed table can have only one target; got {', '.join(names)}. Choose one, or "
-            "read the rows into memory."
-        )
-    table = table.with_target(names[0])
+    table = table.with_target(names)
     columns = _check_apart(
         {"offset": offset, "groups": groups, "time": time, "sample_weight": sample_weight},
         names,
@@ -224,20 +233,27 @@ def scan_labelled(
     table = table.drop(dropped) if dropped else table
     _check_columns(categorical, table.columns, table.parts[0].path)
     surveyed = TableSource.of(table, list(categorical) or None, convert=True, **columns)
-    summary = TargetSummary.of_stream(surveyed)
-    chosen, why = summary.choose_task(task)
+    summaries = [TargetSummary.of_stream(surveyed, place) for place in range(len(names))]
+    for name, counted in zip(names, surveyed.labels, strict=True):
+        if counted.missing and not (bounds and name == names[-1]):
+            raise ValueError(
+                f"Each row must have all targets; {name!r} is missing in {counted.missing:,} rows. "
+                "Leave these out, or fit a model to each target."
+            )
     sample, found = surveyed.sample.rows, surveyed.statistics.columns
+    targets, chosen, why, truth = _choose(sample, names, summaries, task, bounds)
     return LabelledTable(
         source=str(source),
         features=sample.select(surveyed.names),
-        truth=of_target.target_values(sample, names[0], chosen),
+        truth=truth,
         rows=surveyed.numbers(surveyed.sample.places),
         n_rows=surveyed.n_rows,
-        target=names[0],
+        target=", ".join(names),
         task=chosen,
         why=why,
         columns=[ColumnSummary.of(k, *v) for k, v in zip(surveyed.names, found, strict=True)],
-        summaries=[summary],
+        summaries=summaries,
+        targets=targets,
         categorical=list(categorical),
         unlabelled=surveyed.unlabelled,
         streamed=surveyed,

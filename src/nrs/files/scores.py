@@ -201,8 +201,8 @@ def score_outputs(
     """Compare the outputs of a model with the truth.
 
     **Shape** outputs ``(n,)`` or ``(n, n_classes)``, truth ``(n,)``, rows ``(n,)`` their numbers in
-    the whole table. With several targets outputs and truth are ``(n, n_targets)``. `qid` is the
-    query of each row, of a ranker.
+    the whole table. With several targets outputs and truth are ``(n, n_targets)``; without names of
+    these a truth of two columns is the bounds of times. `qid` is the query of each row.
 
     Examples
     --------
@@ -213,6 +213,8 @@ def score_outputs(
     """
     if qid is not None:
         return ScoredQueries(source, rows, truth, outputs, qid)
+    if targets is None and truth.ndim == 2:
+        return ScoredTimes(source, rows, truth, outputs)
     if targets is None:
         classes = getattr(model, "classes_", None)
         if classes is None:

@@ -38,8 +38,8 @@ class TargetSummary:
 
     @classmethod
     def of(cls, table: pyarrow.Table, name: str) -> TargetSummary:
-        """Read a column without missing values; dates raise ValueError."""
-        read = read_table(table.select([name])).column(0)
+        """Read the values of a column that are not missing; dates raise ValueError."""
+        read = read_table(table.select([name]).drop_null()).column(0)
         if read.kind in ("date", "duration"):
             raise ValueError(
                 f"The target must hold numbers or classes; {name!r} holds {PLURAL[read.kind]}. "
@@ -50,16 +50,17 @@ class TargetSummary:
         return cls(name, read.kind, _as_labels(read, values), counts, limits)
 
     @classmethod
-    def of_stream(cls, surveyed: TableSource) -> TargetSummary:
-        """What a pass over files found of their target, in all rows."""
-        labels, moments = surveyed.labels, surveyed.labels.numbers.moments
+    def of_stream(cls, surveyed: TableSource, place: int = 0) -> TargetSummary:
+        """What a pass over files found of one of their targets, in all rows."""
+        name, labels = surveyed.targets[place], surveyed.labels[place]
+        moments = labels.numbers.moments
         numeric = labels.kind not in ("boolean", "category")
         limits = (float(moments.low[0]), float(moments.high[0])) if numeric else (0.0, 1.0)
         if labels.counts is None:
-            return cls(surveyed.target, labels.kind, None, None, limits)
+            return cls(name, labels.kind, None, None, limits)
         found = sorted(labels.counts)
         counts = np.array([labels.counts[label] for label in found])
-        return cls(surveyed.target, labels.kind, np.array(found), counts, limits)
+        return cls(name, labels.kind, np.array(found), counts, limits)
 
     def choose_task(self, task: str) -> tuple[Task, str]:
         """The task, and where it comes from; text, booleans and few distinct integers are classes.
@@ -168,6 +169,25 @@ def encode_targets(table: pyarrow.Table, targets: TargetColumns) -> np.ndarray:
             )
         columns.append((truth == labels[1]).astype(np.int64))
     return np.column_stack(columns)
+
+
+def bound_values(table: pyarrow.Table, names: Sequence[str]) -> np.ndarray:
+    """Lower and upper bounds of times, (n_rows, 2); infinite where the upper one is missing.
+
+    Raises ValueError if they are no numbers.
+    """
+    low, high = (
+        target_values(table, name, "regression").astype(np.float64, copy=True) for name in names
+    )
+    return np.column_stack([low, np.where(np.isnan(high), np.inf, high)])
+
+
+def check_bounds(names: Sequence[str]) -> None:
+    """Raise ValueError unless two columns are named."""
+    if len(names) != 2:
+        raise ValueError(
+            f"Times are known by two columns, their lower and upper bounds; got {', '.join(names)}."
+        )
 
 
 def labelled_rows(table: pyarrow.Table, targets: Sequence[str]) -> tuple[pyarrow.Table, np.ndarray]:

@@ -37,6 +37,7 @@ _WORDS = {
     "ndcg@5": "NDCG@5",
     "map": "MAP",
     "mrr": "MRR",
+    "concordance": "concordance",
 }
 
 
@@ -87,7 +88,8 @@ def _shown_truth(table: LabelledTable, some: np.ndarray) -> dict[str, np.ndarray
     """Labels or numbers of some rows, by target."""
     truth = table.truth[some]
     if table.targets is None:
-        return {table.target: truth}
+        # Of bounds of times the lower ones.
+        return {table.target: truth[:, 0] if truth.ndim == 2 else truth}
     names = enumerate(table.targets.names)
     return {name: table.targets.decode(place, truth[:, place]) for place, name in names}
 

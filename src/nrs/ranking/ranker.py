@@ -78,7 +78,11 @@ def _in_memory(X: Any) -> tuple[Any, Any]:
 
     whole = ArrowTable.from_batches([chunk.batch for chunk in X.chunks()])
     names = X.columns
-    labels = whole[X.target] if X.target in whole.column_names else None
+    if len(X.targets) > 1:
+        raise ValueError(
+            f"a ranker needs a Table of one target, the grades; got {', '.join(X.targets)}"
+        )
+    labels = whole[X.targets[0]] if X.targets else None
     return whole.select(names), labels
 
 

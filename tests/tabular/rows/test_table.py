@@ -74,8 +74,8 @@ def test_what_processes_count_is_what_one_counts(mixed, n):
     merged = TableSource(table, DECLARED)
     merged.merge([part.packed() for part in parts])
     assert merged.n_rows == one.n_rows == 900
-    assert merged.labels.counts == one.labels.counts
-    assert merged.labels.state() == one.labels.state()
+    assert merged.labels[0].counts == one.labels[0].counts
+    assert merged.labels[0].state() == one.labels[0].state()
     assert merged.sample.rows.equals(one.sample.rows)
     assert [column.summary() for _, column in merged.statistics.columns] == [
         column.summary() for _, column in one.statistics.columns

@@ -7,6 +7,7 @@ queue, and how long it had to wait there is counted.
 
 from __future__ import annotations
 
+import functools
 import queue
 import threading
 import time
@@ -180,7 +181,7 @@ class StreamedBatches:
         """The rows of some row groups, encoded."""
         groups = [self.table.groups[place] for place in places.tolist()]
         for chunk in self.table.chunks(groups, rows=self._chunk_rows(), at_once=GROUPS_AT_ONCE):
-            batch, rows = labelled_rows(chunk, str(self.table.target))
+            batch, rows = labelled_rows(chunk, self.table.targets)
             if len(rows):
                 with self.table.naming(chunk):
                     block = self.encode(batch, rows)
@@ -190,13 +191,14 @@ class StreamedBatches:
         return chunk_rows(max(self.width, len(self.table.wanted)))
 
 
-def labelled_rows(chunk: Chunk, target: str) -> tuple[Any, np.ndarray]:
-    """The rows of a chunk with a value of the target, and their places."""
+def labelled_rows(chunk: Chunk, targets: Sequence[str]) -> tuple[Any, np.ndarray]:
+    """The rows of a chunk with a value of some target, and their places."""
     from pyarrow import compute
 
     batch = chunk.batch
     rows = np.arange(chunk.first, chunk.first + batch.num_rows)
-    missing = compute.is_null(batch.column(target), nan_is_null=True)
+    each = [compute.is_null(batch.column(name), nan_is_null=True) for name in targets]
+    missing = functools.reduce(compute.and_, each)
     if compute.any(missing).as_py():
         batch = batch.filter(compute.invert(missing))
         rows = rows[~missing.to_numpy(zero_copy_only=False)]

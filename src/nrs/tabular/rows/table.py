@@ -36,13 +36,13 @@ from nrs.tabular.rows.sample import RowSample, hashed_texts, split_places
 from nrs.tabular.rows.stream import Block, StreamedBatches, labelled_rows
 from nrs.tabular.targets import (
     SQUARED,
-    ClassTarget,
     Loss,
     Target,
     check_labelled,
     check_offset,
     class_target,
-    weights_of_labels,
+    counted_target,
+    weights_of_classes,
 )
 from nrs.tabular.threshold import Threshold
 from nrs.training.processes import Processes, present
@@ -59,10 +59,12 @@ MAX_LABELS = 10_000
 
 
 class LabelStatistics:
-    """What is counted of the target's column, in rows that have a weight.
+    """What is counted of a target's column, in rows that have a weight.
 
     Attributes
     ----------
+    missing : int
+        Rows without a value, which have one of another target.
     counts : Counter or None
         Rows of each value; None if there are more than 10,000 values.
     weights, weight : Counter, float
@@ -76,14 +78,19 @@ class LabelStatistics:
         self.counts: Counter[Any] | None = Counter()
         self.weights: Counter[Any] = Counter()
         self.weight = 0.0
+        self.missing = 0
         self.whole = True
         self.numbers = NumberStatistics(kind)
 
     def add(self, column: Column, weight: np.ndarray) -> None:
         """Count more rows."""
+        self.weight += float(weight.sum())
+        known = ~column.missing()
+        if not known.all():
+            self.missing += int((~known).sum())
+            column, weight = replace(column, values=column.values[known]), weight[known]
         if column.kind != "category":
             self.numbers.add(Column(column.kind, column.values[weight > 0]))
-        self.weight += float(weight.sum())
         if self.counts is None:
             return
         labels, codes = self._labels(column)
@@ -117,6 +124,7 @@ class LabelStatistics:
         self.numbers.merge(other.numbers)
         self.whole = self.whole and other.whole
         self.weight += other.weight
+        self.missing += other.missing
         self.weights = self.weights + other.weights
         if self.counts is not None:
             self.counts = None if other.counts is None else self.counts + other.counts
@@ -126,16 +134,18 @@ class LabelStatistics:
         """Everything, as JSON values."""
         counts = None if self.counts is None else list(self.counts.items())
         weights = list(self.weights.items())
-        return [self.kind, counts, weights, self.weight, self.whole, self.numbers.state()]
+        totals = [self.weight, self.missing]
+        return [self.kind, counts, weights, totals, self.whole, self.numbers.state()]
 
     @classmethod
     def from_state(cls, state: list[Any]) -> LabelStatistics:
         """Read what :meth:`state` gave."""
-        kind, counts, weights, weight, whole, numbers = state
+        kind, counts, weights, totals, whole, numbers = state
         statistics = cls(kind)
         # Pairs, because JSON's keys are texts.
         statistics.counts = None if counts is None else Counter(dict(counts))
-        statistics.weights, statistics.weight = Counter(dict(weights)), weight
+        statistics.weights = Counter(dict(weights))
+        statistics.weight, statistics.missing = totals
         statistics.whole = whole
         statistics.numbers.restore(numbers)
         return statistics
@@ -236,7 +246,7 @@ class RowEncoder:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Targets, folds, and weights if any: all but the features."""
         source = self.source
-        y = self.target.encode_column(read_table(batch.select([source.target])))
+        y = self.target.encode_column(read_table(batch.select(source.targets)))
         if source.offset is not None:
             y = self.target.with_offset(y, source.offsets_of(batch, places))
         keys = source.keys_of(batch, places)
@@ -273,7 +283,7 @@ class TableSource:
         self.offset = offset
         self.table, self.weight, self.groups, self.time = table, weight, groups, time
         self.class_weight = class_weight
-        self.target = _target_of(table)
+        self.targets = _targets_of(table)
         apart = [one for one in (weight, groups, time, offset) if isinstance(one, str)]
         missing = [name for name in apart if name not in table.columns]
         if missing:
@@ -299,9 +309,9 @@ class TableSource:
             ],
             plans,
         )
-        self.labels = LabelStatistics(cast(Kind, table.kinds[self.target]))
+        self.labels = [LabelStatistics(cast(Kind, table.kinds[one])) for one in self.targets]
         self.sample = RowSample()
-        # Rows without a value of the target, which are left out.
+        # Rows without a value of any target, which are left out.
         self.unlabelled = 0
         # Hashes of the groups, ascending; None without groups.
         self.keys: np.ndarray | None = None
@@ -335,7 +345,7 @@ class TableSource:
         if y is not None:
             table = X.table if isinstance(X, TableSource) else X
             raise ValueError(
-                f"y must be left out with a Table, whose target is its column {table.target!r}"
+                f"y must be left out with a Table, whose target is its column {_named(table)}"
             )
         if isinstance(X, TableSource):
             X.class_weight = class_weight
@@ -356,18 +366,16 @@ class TableSource:
             parts = group.gather(content.to(group.device))
             source.merge([part.cpu().numpy().tobytes() for part in parts])
         if source.unlabelled and group.is_writer:
-            logger.warning(
-                "left out %d rows without a value of %r", source.unlabelled, source.target
-            )
+            logger.warning("left out %d rows without a value of %s", source.unlabelled, _named(X))
         named = X.parts[0].path if X.source is None else X.source
-        check_labelled(source.n_rows, source.target, str(named))
-        if source.labels.weight == 0:
+        check_labelled(source.n_rows, ", ".join(source.targets), str(named))
+        if source.labels[0].weight == 0:
             raise ValueError("sample_weight must contain at least one non-zero number")
         return source
 
     @property
     def n_rows(self) -> int:
-        """Rows with a value of the target."""
+        """Rows with a value of some target."""
         return self.statistics.n_rows
 
     @property
@@ -378,14 +386,16 @@ class TableSource:
         """Pass over the table once, or over one of `size` parts of its row groups."""
         keys: set[int] = set()
         for chunk in self.table.chunks(self.table.groups[rank::size]):
-            batch, places = labelled_rows(chunk, self.target)
+            batch, places = labelled_rows(chunk, self.targets)
             self.unlabelled += chunk.batch.num_rows - len(places)
             if not len(places):
                 continue
             with self.table.naming(chunk):
                 self.statistics.add(read_table(batch.select(self.names)))
-                labels = read_table(batch.select([self.target])).column(0, self.labels.kind)
-                self.labels.add(labels, self.weights_of(batch, places))
+                labels = read_table(batch.select(self.targets))
+                weights = self.weights_of(batch, places)
+                for place, counted in enumerate(self.labels):
+                    counted.add(labels.column(place, counted.kind), weights)
                 found = self.keys_of(batch, places)
                 if self.groups is not None and len(keys) <= MAX_LABELS:
                     keys |= set(np.unique(found).tolist())
@@ -400,9 +410,12 @@ class TableSource:
         self.statistics, *others = (TableStatistics.from_state(one["columns"]) for one in facts)
         for other in others:
             self.statistics.merge(other)
-        self.labels, *labels = (LabelStatistics.from_state(one["labels"]) for one in facts)
+        self.labels, *labels = (
+            [LabelStatistics.from_state(state) for state in one["labels"]] for one in facts
+        )
         for more in labels:
-            self.labels.merge(more)
+            for counted, others_own in zip(self.labels, more, strict=True):
+                counted.merge(others_own)
         self.sample = RowSample()
         for part in loaded:
             if "rows" in part:
@@ -415,7 +428,7 @@ class TableSource:
         facts = {
             "unlabelled": self.unlabelled,
             "columns": self.statistics.state(),
-            "labels": self.labels.state(),
+            "labels": [one.state() for one in self.labels],
         }
         arrays = {"facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
         if self.keys is not None:
@@ -517,8 +530,13 @@ class TableSource:
         # One more pass over the table.
         read = RowEncoder(self, encoder, target, folds)
         frequency = np.ones(target.n_targets)
-        if isinstance(target, ClassTarget):
-            frequency = np.array([self.labels.weights[label] for label in target.classes.tolist()])
+        if target.choices:
+            frequency = np.concatenate(
+                [
+                    [one.weights[label] for label in classes.tolist()]
+                    for one, classes in zip(self.labels, self._classes_of(target), strict=True)
+                ]
+            )
             frequency *= 1.0 if read.class_weights is None else read.class_weights
         if self.first is not None:
             y, _, weights = read.known(*self.kept())
@@ -526,7 +544,7 @@ class TableSource:
             frequency = target.frequency(y[self.first], each[self.first])
         sums, group = LevelSums(encoder, target, folds, frequency), present()
         for chunk in self.table.chunks(self.table.groups[group.rank :: group.size]):
-            batch, places = labelled_rows(chunk, self.target)
+            batch, places = labelled_rows(chunk, self.targets)
             if not len(places):
                 continue
             y, fold, weight = read.known(batch, places)
@@ -537,56 +555,68 @@ class TableSource:
         return encoder.with_means(sums.means())
 
     def classification(self, threshold: Threshold = None, loss: Loss = "log_loss") -> Target:
-        """The classes that the target's column holds."""
-        labels = self.labels
+        """The classes that the columns of the targets hold."""
+        counts = [self._counts(place) for place in range(len(self.targets))]
+        if len(counts) > 1:
+            missing = any(one.missing for one in self.labels)
+            return counted_target(
+                counts, loss, threshold, self.class_weight, may_be_missing=missing
+            )
+        (classes, rows), weights = counts[0], None
+        if self.class_weight is not None:
+            weights = weights_of_classes(self.class_weight, classes, rows)
+        return class_target(classes, loss, threshold, weights)
+
+    def _counts(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        """The labels of a target, ascending, and how many rows have each."""
+        labels, name = self.labels[place], self.targets[place]
         if labels.counts is None or not labels.whole:
             found = f"more than {MAX_LABELS:,} different values" if labels.whole else "fractions"
             raise ValueError(
-                f"a classifier needs a target of few values; {self.target!r} holds {found}. Use "
+                f"a classifier needs a target of few values; {name!r} holds {found}. Use "
                 "NRSRegressor."
             )
-        classes = np.array(sorted(labels.counts))
-        weights = None if self.class_weight is None else self._weights_of(classes)
-        return class_target(classes, loss, threshold, weights)
+        classes = sorted(labels.counts)
+        return np.array(classes), np.array([labels.counts[label] for label in classes])
 
-    def _weights_of(self, classes: np.ndarray) -> np.ndarray:
-        """The weight of each class by `class_weight`, as scikit-learn understands it."""
-        assert self.labels.counts is not None
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            counts = np.array([self.labels.counts[label] for label in classes.tolist()])
-            return counts.sum() / (len(classes) * counts)
-        assert self.class_weight is not None
-        return weights_of_labels(self.class_weight, classes)
+    def _classes_of(self, target: Target) -> list[np.ndarray]:
+        """The classes of each column of a target of classes."""
+        return target.classes if target.several else [target.classes]
 
     def regression(self, loss: Target = SQUARED) -> Target:
         """The target of all rows, or what the sample says of its scale."""
-        if self.labels.kind == "category":
-            raise ValueError(
-                f"a regressor needs a target of numbers; {self.target!r} holds "
-                f"{PLURAL['category']}. Use NRSClassifier."
-            )
-        moments: Moments = self.labels.numbers.moments
-        exact = loss.of_moments(moments.mean, moments.std) if self.first is None else None
+        for name, one in zip(self.targets, self.labels, strict=True):
+            if one.kind == "category":
+                raise ValueError(
+                    f"a regressor needs a target of numbers; {name!r} holds "
+                    f"{PLURAL['category']}. Use NRSClassifier."
+                )
+        exact, several = None, len(self.targets) > 1
+        if self.first is None and not several:
+            moments: Moments = self.labels[0].numbers.moments
+            exact = loss.of_moments(moments.mean, moments.std)
         if exact is not None:
             return exact
         kept, places = self.kept()
         shown = self.weights_of(kept, places) > 0
         shown = shown if self.first is None else shown & self.first
-        numbers = read_table(kept.select([self.target])).column(0, "number").values
+        table = read_table(kept.select(self.targets))
+        columns = [table.column(k, "number").values[shown] for k in range(len(self.targets))]
+        numbers = np.stack(columns, axis=1).astype(np.float64)
         offset = None if self.offset is None else self.offsets_of(kept, places)[shown]
-        target = loss.learned(numbers[shown].astype(np.float64), offset)
+        if several and any(one.missing for one in self.labels) and loss.finite == "allow-nan":
+            # The sample alone may lack none.
+            numbers = np.vstack([numbers, np.full((1, len(columns)), np.nan)])
+        target = loss.learned(numbers if several else numbers[:, 0], offset)
         return target if self.first is None else target.varying()
 
     def weighting(self, target: Target) -> tuple[np.ndarray | None, float]:
         """The weight of each class, and the factor of sample weights: their mean is one."""
-        if self.class_weight is None:
-            return None, 1.0 if self.weight is None else self.n_rows / self.labels.weight
-        assert isinstance(target, ClassTarget)
-        assert self.labels.counts is not None
-        classes = target.classes.tolist()
-        counts = np.array([self.labels.counts[label] for label in classes], dtype=float)
-        weights = self._weights_of(target.classes)
-        own = np.array([self.labels.weights[label] for label in classes])
+        if self.class_weight is None or target.several:
+            return None, 1.0 if self.weight is None else self.n_rows / self.labels[0].weight
+        classes, counts = self._counts(0)
+        weights = weights_of_classes(self.class_weight, classes, counts)
+        own = np.array([self.labels[0].weights[label] for label in classes.tolist()])
         return (weights * counts.sum() / (weights * own).sum()).astype(np.float32), 1.0
 
     def kept(self) -> tuple[Any, np.ndarray]:
@@ -600,16 +630,21 @@ class TableSource:
         return StreamedRows(RowEncoder(self, encoder, target, folds), self.n_rows, device), None
 
 
-def _target_of(table: Table) -> str:
-    if table.target is None:
+def _targets_of(table: Table) -> list[str]:
+    if not table.targets:
         raise ValueError("a Table to fit to needs a target: use Table(…, target='name')")
-    kind = table.kinds[table.target]
-    if kind in ("date", "duration"):
-        raise ValueError(
-            f"the target must hold numbers or classes; {table.target!r} holds a {kind}. Turn it "
-            "into a number, such as days."
-        )
-    return table.target
+    for name in table.targets:
+        kind = table.kinds[name]
+        if kind in ("date", "duration"):
+            raise ValueError(
+                f"the target must hold numbers or classes; {name!r} holds a {kind}. Turn it "
+                "into a number, such as days."
+            )
+    return table.targets
+
+
+def _named(table: Table) -> str:
+    return ", ".join(map(repr, table.targets))
 
 
 def _per_row(name: str, value: Any, n_rows: int) -> str | np.ndarray | None:

@@ -27,11 +27,18 @@ from nrs.tabular.targets.classes import (
     OwnLabels,
     class_target,
 )
-from nrs.tabular.targets.columns import ColumnsTarget, is_columns, label_columns, labels_target
+from nrs.tabular.targets.columns import (
+    ColumnsTarget,
+    counted_target,
+    is_columns,
+    label_columns,
+    labels_target,
+)
 from nrs.tabular.targets.labels import (
     check_labelled,
     check_offset,
     refuse_dates,
+    weights_of_classes,
     weights_of_labels,
     weights_of_rows,
 )
@@ -82,6 +89,7 @@ __all__ = [
     "class_target",
     "concordance",
     "conformal_quantiles",
+    "counted_target",
     "find_loss",
     "find_temperature",
     "is_columns",
@@ -95,6 +103,7 @@ __all__ = [
     "target_from_state",
     "target_state",
     "weigh_views",
+    "weights_of_classes",
     "weights_of_labels",
     "weights_of_rows",
 ]

@@ -206,7 +206,7 @@ class Target:
         return outputs
 
     def encode_column(self, table: Table) -> np.ndarray:
-        """The only column of a table of labels, encoded: how files are read."""
+        """The columns of a table of labels, encoded: how files are read."""
         raise NotImplementedError
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:

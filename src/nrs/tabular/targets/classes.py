@@ -110,12 +110,16 @@ class ClassTarget(Target):
         return position.astype(np.int64)
 
     def encode_column(self, table: Table) -> np.ndarray:
+        return self.encode_place(table, 0, slice(None))
+
+    def encode_place(self, table: Table, place: int, rows: np.ndarray | slice) -> np.ndarray:
+        """Some rows of a column of a table of labels, encoded."""
         kind = self.classes.dtype.kind
         if kind == "U":
-            column = table.column(0, "category")
+            column = table.column(place, "category")
             # Only the levels are looked up; the rows of each follow.
-            return self.encode(np.array(column.levels))[column.values]
-        values = table.column(0, "boolean" if kind == "b" else "number").values
+            return self.encode(np.array(column.levels))[column.values[rows]]
+        values = table.column(place, "boolean" if kind == "b" else "number").values[rows]
         return self.encode(values.astype(self.classes.dtype))
 
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -314,6 +318,10 @@ class MultilabelTarget(Target):
         if y.dtype.kind == "O" and not np.isin(y, (0, 1)).all():
             raise ValueError("y must hold 0 or 1 in each column, as in training; it holds others")
         return np.ascontiguousarray(y, dtype=np.float32)
+
+    def encode_column(self, table: Table) -> np.ndarray:
+        columns = [table.column(place, "number").values for place in range(table.n_columns)]
+        return self.encode(np.column_stack(columns))
 
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
         return (outputs.sigmoid() - y.t()) / self.n_outputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
@@ -23,11 +24,12 @@ from nrs.tabular.targets.base import (
     mean_probabilities,
 )
 from nrs.tabular.targets.classes import ClassTarget, MultilabelTarget, OwnLabels, own_target
-from nrs.tabular.targets.labels import weights_of_labels
+from nrs.tabular.targets.labels import weights_of_classes
 from nrs.tabular.targets.own import Loss
 from nrs.tabular.threshold import Threshold
 
 if TYPE_CHECKING:
+    from nrs.tabular.encode.table import Table
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import ArrayLike, ClassWeights, Json
 
@@ -105,18 +107,29 @@ class ColumnsTarget(Target):
             If a column has no label, or `class_weight` is not for these columns.
         """
         n = labels.shape[1]
-        weights_of = _of_each(class_weight, n)
         if classes is not None and len(classes) != n:
             raise ValueError(f"classes must list the labels of all {n} columns of y, in a list")
+        counts = [np.unique(_known(one, k), return_counts=True) for k, one in enumerate(labels.T)]
+        every = [None] * n if classes is None else classes
+        return cls.counted(counts, class_weight, every)
+
+    @classmethod
+    def counted(
+        cls,
+        counts: Sequence[tuple[np.ndarray, np.ndarray]],
+        class_weight: ClassWeights | Sequence[ClassWeights] = None,
+        classes: Sequence[np.ndarray | None] | np.ndarray = (),
+    ) -> Self:
+        """As :meth:`of`, from the labels of each column, ascending, and how many rows have each."""
         found = []
-        for place, column in enumerate(labels.T):
-            known = _known(column, place)
-            every = np.unique(known) if classes is None else np.unique(classes[place])
+        each = itertools.zip_longest(counts, _of_each(class_weight, len(counts)), classes)
+        for (known, rows), weight, listed in each:
+            every = known if listed is None else np.unique(listed)
             target = ClassTarget(every)
-            if weights_of[place] is not None:
-                of_rows = weights_of_labels(weights_of[place], known)
+            if weight is not None:
+                own = weights_of_classes(weight, known, rows)
                 weights = np.ones(len(every))
-                weights[target.encode(known)] = of_rows / of_rows.mean()
+                weights[target.encode(known)] = own * rows.sum() / (own @ rows)
                 target = ClassTarget(every, None, weights)
             found.append(target)
         return cls(found)
@@ -159,6 +172,13 @@ class ColumnsTarget(Target):
             known = ~missing_cells(labels)
             if known.any():
                 found[known, place] = column.encode(read_labels(labels[known], "y"))
+        return found
+
+    def encode_column(self, table: Table) -> np.ndarray:
+        found = np.full((table.n_rows, self.n_targets), MISSING, dtype=np.int64)
+        for place, column in enumerate(self.columns):
+            known = ~table.column(place).missing()
+            found[known, place] = column.encode_place(table, place, known)
         return found
 
     def combine(self, outputs: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -398,6 +418,33 @@ def labels_target(
             f"{loss!r}. Fit a model to each column."
         )
     return given.learned(labels)
+
+
+def counted_target(
+    counts: Sequence[tuple[np.ndarray, np.ndarray]],
+    loss: Loss = "log_loss",
+    threshold: Threshold = None,
+    class_weight: ClassWeights | Sequence[ClassWeights] = None,
+    *,
+    may_be_missing: bool = False,
+) -> Target:
+    """As :func:`labels_target`, from the labels of each column and how many rows have each."""
+    of_zero_and_one = all(np.isin(known, (0, 1)).all() for known, _ in counts)
+    if of_zero_and_one and not may_be_missing:
+        if class_weight is not None:
+            raise ValueError(
+                "class_weight is for one column of classes, or several of which one is not 0 and 1 "
+                "alone, in a Table. Leave it out, or pass a column of sample weights."
+            )
+        return labels_target(np.zeros((0, len(counts)), dtype=int), loss, threshold)
+    if threshold is not None:
+        raise ValueError("threshold is for two classes; y has several labels per row")
+    if loss != "log_loss":
+        raise ValueError(
+            "loss must be 'log_loss' for several columns of classes of a Table; got "
+            f"{loss!r}. Read the rows into memory for a Target of your own."
+        )
+    return ColumnsTarget.counted(counts, class_weight)
 
 
 def is_columns(y: ArrayLike) -> bool:

@@ -70,6 +70,22 @@ def weights_of_labels(class_weight: ClassWeights, labels: np.ndarray) -> np.ndar
     return weights
 
 
+def weights_of_classes(
+    class_weight: ClassWeights, classes: np.ndarray, counts: np.ndarray
+) -> np.ndarray:
+    """The weight of each class by how many rows have it; see :func:`weights_of_labels`.
+
+    Examples
+    --------
+    >>> weights_of_classes("balanced", np.array(["a", "b"]), np.array([3, 1])).round(2).tolist()
+    [0.67, 2.0]
+    """
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        found: np.ndarray = counts.sum() / (len(classes) * counts)
+        return found
+    return weights_of_labels(class_weight, classes)
+
+
 def onnx_labels(classes: np.ndarray) -> np.ndarray:
     """Labels as ONNX knows them: integers, floats, booleans or texts."""
     known: Json = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}

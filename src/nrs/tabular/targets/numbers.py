@@ -96,7 +96,9 @@ class RegressionTarget(Target):
         return np.where(self.std > 0, self.std, 1.0)
 
     def encode_column(self, table: Table) -> np.ndarray:
-        return self.encode(table.column(0, "number").values.astype(np.float64))
+        columns = [table.column(place, "number").values for place in range(table.n_columns)]
+        y = np.stack(columns, axis=1).astype(np.float64)
+        return self.encode(y[:, 0] if y.shape[1] == 1 else y)
 
     def answer(self, outputs: Tensor) -> np.ndarray:
         return self.numbers(outputs.double().cpu().numpy())

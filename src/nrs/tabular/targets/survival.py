@@ -29,10 +29,10 @@ class SurvivalTarget(LossTarget):
     """Times above 0 given by bounds: an accelerated failure time model with a logistic error.
 
     Labels are (n, 2): the lower and upper bound of each time. Equal bounds are a time that was
-    seen; an upper bound of infinity is a time censored on the right, a lower bound of 0 one
-    censored on the left. The logarithm of the time is a location plus a scale times a logistic
-    error, and a network has an output for each of the two. What is predicted is the median time,
-    the score is the concordance.
+    seen; an upper bound that is infinite or missing is a time censored on the right, a lower bound
+    of 0 one censored on the left. The logarithm of the time is a location plus a scale times a
+    logistic error, and a network has an output for each of the two. What is predicted is the median
+    time, the score is the concordance.
     """
 
     kind = "aft"
@@ -45,17 +45,18 @@ class SurvivalTarget(LossTarget):
             raise ValueError(
                 f"loss='aft' needs y of shape (n_rows, 2), lower and upper bounds; got {y.shape}"
             )
-        low, high = y.T
+        low, high = _bounds(y).T
         wrong = ~((low >= 0) & (high >= low) & (high > 0) & (low < np.inf))
         if wrong.any():
             row = int(np.argmax(wrong))
             raise ValueError(
                 "loss='aft' needs bounds 0 ≤ lower ≤ upper with lower finite and upper above 0; "
-                f"got ({low[row]:g}, {high[row]:g}) in row {row}"
+                f"got ({y[row, 0]:g}, {y[row, 1]:g}) in row {row}"
             )
 
     def learned(self, y: np.ndarray, offset: np.ndarray | None = None) -> SurvivalTarget:
         self.check(y)
+        y = _bounds(y)
         points = _points(*_logs(y))
         std = float(points.std())
         mean, unit = np.array([points.mean()]), np.array([std if std > 0 else 1.0])
@@ -68,6 +69,7 @@ class SurvivalTarget(LossTarget):
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Standardised logarithms of both bounds, (n, 2)."""
         self.check(y)
+        y = _bounds(y)
         standard = (np.stack(_logs(y), axis=1) - self.mean) / self.std
         return np.clip(standard, -LIMIT, LIMIT).astype(np.float32)
 
@@ -114,7 +116,7 @@ class SurvivalTarget(LossTarget):
         return concordance(y.numpy()[known], outputs[:, 0].numpy()[known])
 
     def rate(self, y: ArrayLike, answers: np.ndarray, weights: ArrayLike | None = None) -> float:
-        return concordance(np.asarray(y, dtype=np.float64), answers)
+        return concordance(_bounds(np.asarray(y, dtype=np.float64)), answers)
 
     def residuals(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> None:
         return None
@@ -179,6 +181,13 @@ def concordance(bounds: np.ndarray, predicted: np.ndarray) -> float:
         pairs += before.sum()
         right += (before & (gap > 0)).sum() + (before & (gap == 0)).sum() / 2
     return float(right / pairs) if pairs else 0.5
+
+
+def _bounds(y: np.ndarray) -> np.ndarray:
+    """Bounds (n, 2) with infinity in place of an upper one that is missing."""
+    if y.ndim != 2 or y.shape[1] != 2:
+        return y
+    return np.where([False, True] & np.isnan(y), np.inf, y)
 
 
 def _logs(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
