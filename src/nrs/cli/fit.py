@@ -196,7 +196,7 @@ def fit(
     if not group.is_writer:
         return
     fitted = replace(fitted, findings=findings)
-    written = write_fitted(fitted, model_path, page_path if report else None)
+    written = write_fitted(fitted, model_path, page_path if report else None, int(prints))
     if as_json:
         echo_json(fit_facts(fitted, written))
     elif prints:
@@ -243,14 +243,22 @@ def _read(
     return read_labelled(source, target, task=task, **options)
 
 
-def write_fitted(fitted: FittedFile, model_path: Path, page_path: Path | None) -> list[str]:
+def write_fitted(
+    fitted: FittedFile, model_path: Path, page_path: Path | None, verbose: int = 0
+) -> list[str]:
     """Write a model and, if it has a path, its report; return the paths."""
     page = None
     if page_path is not None:
+        from nrs._util.progress import Bar
+        from nrs.files.explained import explain_fitted
         from nrs.pages.fit_report import draw_fit_report
 
+        with Bar("the report", verbose=verbose) as bar:
+            explained = explain_fitted(
+                fitted, lambda done, words: bar.update(completed=done, description=words)
+            )
         # Drawn before anything is written, so that both files exist or neither.
-        page = draw_fit_report(fitted)
+        page = draw_fit_report(fitted, explained)
     fitted.model.save(model_path)
     if page_path is None or page is None:
         return [str(model_path)]

@@ -52,6 +52,15 @@ class Scored:
     def __len__(self) -> int:
         return len(self.truth)
 
+    def worst(self) -> np.ndarray:
+        """Places of mispredicted rows, the surest first; of numbers the largest errors first."""
+        if self.classes is None:
+            return np.argsort(-np.abs(self.predicted - self.truth), kind="stable")
+        wrong = np.flatnonzero(self.truth != self.predicted)
+        if self.probabilities is None:
+            return wrong
+        return wrong[np.argsort(-self.probabilities.max(1)[wrong], kind="stable")]
+
     def headline(self) -> str:
         """The score next to that of always guessing the same, with its 95 % interval.
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from nrs.pages.figures import plotly_js
 from nrs.pages.html import Html, script_json, tag
 
 # The browser itself refuses every request the page might make.
@@ -16,13 +15,14 @@ _POLICY = (
 )
 
 
-def draw_document(title: str, header: Html, main: Html, *styles: str) -> Html:
-    """A whole page: style, scripts and plotly.js inside, no request to make.
+def draw_document(
+    title: str, header: Html, main: Html, *styles: str, library: str | None = None
+) -> Html:
+    """A whole page: style and scripts inside, no request to make.
 
     `main` has an element with the id ``summary``, to skip to; `styles` are further style sheets
-    among the package's assets. Raises ImportError without plotly; the extra ``plots`` installs it.
+    among the package's assets; `library` is the source of plotly.js, for :func:`draw_plots`.
     """
-    library = plotly_js()
     head = tag(
         "head",
         Html('<meta charset="utf-8">'),
@@ -37,7 +37,7 @@ def draw_document(title: str, header: Html, main: Html, *styles: str) -> Html:
         tag("a", "Skip to the summary", href="#summary", class_="skip"),
         header,
         main,
-        tag("script", Html(library)),
+        *([] if library is None else [tag("script", Html(library))]),
         tag("script", Html(_asset("report.js"))),
     )
     return Html(f'<!doctype html>\n<html lang="en">\n{head}\n{body}\n</html>\n')

@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrs._version import __version__
+from nrs.files.explained import Explained, explain_fitted
 from nrs.files.read import describe_readings
 from nrs.files.scores import Scored, ScoredTargets
 from nrs.pages import fit_figures
-from nrs.pages.document import draw_document, draw_plots
+from nrs.pages.columns_html import (
+    column_names,
+    draw_columns,
+    draw_effects,
+    draw_fast_importance,
+)
+from nrs.pages.document import draw_document
 from nrs.pages.html import Html, facts_list, header_row, scrollable, tag, tile
 from nrs.pages.interval_figures import draw_certainty
+from nrs.pages.scores_html import draw_scores
+from nrs.pages.svg import figure
 from nrs.pages.tree_html import draw_trees
 from nrs.pages.wrong_rows import draw_wrong_rows
 
@@ -21,8 +30,8 @@ if TYPE_CHECKING:
     from nrs.files.read import LabelledTable
 
 N_TREES = 6
-# Rows that trees are shown with, and targets that have figures of their own.
-MAX_ROWS, MAX_TARGETS = 20_000, 6
+# Rows that trees are shown with.
+MAX_ROWS = 20_000
 _WORDS = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
@@ -41,25 +50,28 @@ _WORDS = {
 }
 
 
-def draw_fit_report(fitted: FittedFile) -> Html:
-    """Draw the page of a fit.
+def draw_fit_report(fitted: FittedFile, explained: Explained | None = None) -> Html:
+    """Draw the page of a fit, which needs no network and no script to be read.
 
-    Learning curves; the confusion matrix, ROC, precision–recall and calibration, or residuals, of
-    rows that the model did not learn from, and their intervals or sets; the columns by importance;
-    the most decisive trees with how the rows fall; a searchable table of mispredicted rows; the
-    settings. Raises ImportError without plotly; the extra ``plots`` installs it.
+    Learning curves; the confusion matrix, ROC, precision–recall, calibration and thresholds, or
+    residuals, of rows that the model did not learn from, and their intervals or sets; which columns
+    matter, how they act and why the worst rows got their answers; the most decisive trees with how
+    the rows fall; a searchable table of mispredicted rows; the settings. `explained` is worked out
+    unless it is given.
     """
+    explained = explain_fitted(fitted) if explained is None else explained
     model, table, scored = fitted.model, fitted.table, fitted.scored
     some = np.linspace(0, len(table.truth) - 1, min(MAX_ROWS, len(table.truth))).astype(int)
     main = tag(
         "main",
         _summary(fitted),
         _curves(model.history_),
-        _scores(scored) if isinstance(scored, (Scored, ScoredTargets)) else Html(""),
+        draw_scores(model, scored) if isinstance(scored, (Scored, ScoredTargets)) else Html(""),
         draw_certainty(fitted),
-        _importance(model),
+        draw_columns(fitted, explained),
+        draw_effects(fitted, explained),
         _trees(model, table.features.take(some), _shown_truth(table, some), N_TREES),
-        draw_wrong_rows(fitted, _names(model)),
+        draw_wrong_rows(fitted, column_names(model), explained.reasons),
         _settings(model),
     )
     what = f"{table.task.capitalize()} of {table.n_rows:,} rows of {table.source}"
@@ -76,7 +88,7 @@ def draw_explanation(model: Any, name: str, n_trees: int, rows: Any = None) -> H
     main = tag(
         "main",
         tag("section", tag("p", lead, class_="lead"), id="summary"),
-        _importance(model),
+        tag("section", tag("h2", "What it looks at"), draw_fast_importance(model), id="importance"),
         _trees(model, rows, {}, n_trees),
         _settings(model),
     )
@@ -148,48 +160,8 @@ def _curves(history: Any) -> Html:
         "After every round; the dotted line marks the weights that were kept. A round of a forest "
         "is several passes over the rows."
     )
-    drawn = draw_plots("learning", [p for p in panels if p], "Learning curves", caption)
+    drawn = figure([one for one in panels if one is not None], caption)
     return tag("section", tag("h2", "How it learned"), drawn, id="learning")
-
-
-def _scores(scored: Scored | ScoredTargets) -> Html:
-    # One target, or a figure for each under its name.
-    parts = scored.parts if isinstance(scored, ScoredTargets) else {"": scored}
-    drawn = []
-    for place, (name, one) in enumerate(list(parts.items())[:MAX_TARGETS]):
-        anchor = f"scores-{place}" if name else "scores"
-        drawn += [tag("h3", name)] if name else []
-        drawn.append(_score_figures(anchor, one))
-    if len(parts) > MAX_TARGETS:
-        drawn.append(tag("p", f"The first {MAX_TARGETS} of {len(parts)} targets are drawn."))
-    return tag("section", tag("h2", "How good it is"), *drawn, id="scores")
-
-
-def _score_figures(anchor: str, scored: Scored) -> Html:
-    if scored.classes is None:
-        panels = fit_figures.residuals(scored)
-        words = "Residuals"
-    else:
-        panels = [
-            fit_figures.confusion(scored),
-            *fit_figures.roc_and_precision(scored),
-            fit_figures.calibration(scored),
-        ]
-        words = "Confusion matrix, ROC, precision and recall, calibration"
-    caption = f"All from {scored.source} predictions. Dotted: guessing, or the ideal."
-    return draw_plots(anchor, panels, words, caption)
-
-
-def _names(model: Any) -> list[str]:
-    names = getattr(model, "feature_names_in_", None)
-    return [f"x{k}" for k in range(model.n_features_in_)] if names is None else names.tolist()
-
-
-def _importance(model: Any) -> Html:
-    panel = fit_figures.importance(_names(model), model.feature_importances_)
-    caption = "How far the outputs move when a column moves as much as it usually does."
-    drawn = draw_plots("importance", [panel], "Importance of the columns", caption)
-    return tag("section", tag("h2", "What it looks at"), drawn, id="importance")
 
 
 def _trees(model: Any, rows: Any, truth: dict[str, np.ndarray], n: int) -> Html:

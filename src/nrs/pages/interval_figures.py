@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nrs.files.coverage import Intervals, Sets, intervals_of, sets_of
-from nrs.pages.document import draw_plots
-from nrs.pages.figures import plain
-from nrs.pages.fit_figures import as_numbers, draw_bars, draw_line, draw_panel
+from nrs.pages.fit_figures import GREY, unit_axis
 from nrs.pages.html import Html, tag
 from nrs.pages.series import COLOURS
+from nrs.pages.svg import WIDTH, Axis, Chart, bar_list, figure
 
 if TYPE_CHECKING:
     from nrs.files.fit import FittedFile
@@ -24,19 +23,19 @@ _QUARTILES = ("lowest", "second", "third", "highest")
 def draw_certainty(fitted: FittedFile) -> Html:
     """The section of intervals or sets; empty where the model has none."""
     drawn, source = [], getattr(fitted.scored, "source", "")
-    for place, (name, one) in enumerate(list(intervals_of(fitted).items())[:MAX_TARGETS]):
+    for name, one in list(intervals_of(fitted).items())[:MAX_TARGETS]:
         drawn += [tag("h3", name)] if name else []
         drawn.append(tag("p", _of_intervals(one, source)))
         panels = [_some_intervals(one), _by_quartile(one)]
         panels += [] if one.quantiles is None else [_of_levels(one)]
         caption = "Dotted: the share of the rows that should be held."
-        drawn.append(draw_plots(f"intervals-{place}", panels, "Intervals", caption))
+        drawn.append(figure(panels, caption))
     sets = sets_of(fitted)
     if sets is not None:
         drawn.append(tag("p", _of_sets(sets, source)))
         panels = [_by_size(sets), _by_class(sets)]
         caption = "Dotted: the share of the rows that should be held."
-        drawn.append(draw_plots("sets", panels, "Sets of classes", caption))
+        drawn.append(figure(panels, caption))
     if not drawn:
         return Html("")
     return tag("section", tag("h2", "How sure it is"), *drawn, id="certainty")
@@ -77,66 +76,67 @@ def _rows(source: str) -> str:
     return "out-of-bag rows" if source == "out-of-bag" else source
 
 
-def _some_intervals(found: Intervals) -> dict[str, Any]:
+def _some_intervals(found: Intervals) -> Html:
     """Intervals of some rows over what is predicted of them, and whether they hold the truth."""
     order = np.argsort(found.predicted, kind="stable")
     # Without the outermost hundredths, which would draw all others together.
     first, last = np.array([0.01, 0.99]) * (len(order) - 1)
     some = order[np.unique(np.linspace(first, last, _ROWS).round().astype(int))]
-    x, ends = found.predicted[some], np.stack([found.low[some], found.high[some]])
-    gap = np.full((1, len(some)), np.nan)
-    bars = draw_line(
-        "interval", np.repeat(x, 3), np.concatenate([ends, gap]).T.ravel(), COLOURS[0],
-        line={"width": 2}, opacity=0.35, hoverinfo="skip", showlegend=False,
-    )  # fmt: skip
-    data = [bars]
+    x, truth = found.predicted[some], found.truth[some]
+    low, high = found.low[some], found.high[some]
+    axis = Axis.around(np.concatenate([low, high, truth]), "true")
+    title = f"{100 * found.level:.4g} % intervals of {len(some)} rows"
+    chart = Chart(title, Axis.around(x, "predicted"), axis)
+    chart.whiskers(x, low, high, COLOURS[0])
     for name, ink, own in (
         ("held", COLOURS[0], found.right[some]),
         ("missed", COLOURS[1], ~found.right[some]),
     ):
-        marker = {"color": ink, "size": 5}
-        truth = as_numbers(found.truth[some][own])
-        data.append(
-            {"type": "scatter", "mode": "markers", "name": name, "x": as_numbers(x[own]),
-             "y": truth, "marker": marker}
-        )  # fmt: skip
-    title = f"{100 * found.level:.4g} % intervals of {len(some)} rows"
-    return draw_panel(title, data, "predicted", "true")
+        said = [
+            f"predicted {p:.4g}, from {a:.4g} to {b:.4g}, true {t:.4g}"
+            for p, a, b, t in zip(x[own], low[own], high[own], truth[own], strict=True)
+        ]
+        chart.dots(x[own], truth[own], ink, said, 2.6, name)
+    return chart.draw()
 
 
-def _by_quartile(found: Intervals) -> dict[str, Any]:
+def _by_quartile(found: Intervals) -> Html:
     """How often intervals hold the truth, by quartile of the prediction."""
-    shares = [(name, value) for name, value in zip(_QUARTILES, found.by_quartile(), strict=True)
-              if value is not None]  # fmt: skip
-    return _shares("Held, by prediction", shares, found.level, "quarter of the predictions")
+    shares = [
+        (f"{name} quarter", value)
+        for name, value in zip(_QUARTILES, found.by_quartile(), strict=True)
+        if value is not None
+    ]
+    return _shares("Held, by prediction", shares, found.level)
 
 
-def _of_levels(found: Intervals) -> dict[str, Any]:
+def _of_levels(found: Intervals) -> Html:
     """Which share of the rows is below each quantile."""
     assert found.levels is not None
     assert found.quantiles is not None
     below = (found.truth[:, None] <= found.quantiles).mean(0)
-    ideal = draw_line("ideal", [0, 1], [0, 1], COLOURS[6], line={"dash": "dot", "width": 1})
-    data = draw_line("quantiles", found.levels, below, COLOURS[0], mode="lines+markers")
-    unit = {"range": [-0.02, 1.02]}
-    return draw_panel(
-        "Quantiles", [ideal, data], "quantile", "share of rows below",
-        xaxis=unit, yaxis=unit, showlegend=False,
-    )  # fmt: skip
+    chart = Chart("Quantiles", unit_axis("quantile"), unit_axis("share of rows below"))
+    chart.line([0, 1], [0, 1], GREY, "ideal", dotted=True)
+    said = [f"{b:.3f} below {a:.3g}" for a, b in zip(found.levels, below, strict=True)]
+    chart.line(found.levels, below, COLOURS[0], "model")
+    chart.dots(found.levels, below, COLOURS[0], said)
+    return chart.draw()
 
 
-def _by_size(found: Sets) -> dict[str, Any]:
+def _by_size(found: Sets) -> Html:
     """How many rows have sets of how many classes."""
     sizes, counts = np.unique(found.sizes, return_counts=True)
-    bars = draw_bars(sizes, counts, COLOURS[2])
-    axis = {"dtick": 1} if len(found.classes) <= _MAX_CLASSES else {}
-    return draw_panel(
-        "Sizes of the sets", [bars], "classes in the set", "rows",
-        xaxis=axis, bargap=0.2, showlegend=False,
-    )  # fmt: skip
+    few = len(sizes) <= _MAX_CLASSES
+    ticks = [(float(size), str(size)) for size in sizes.tolist()] if few else None
+    across = Axis(sizes.min() - 0.6, sizes.max() + 0.6, "classes in the set", ticks)
+    chart = Chart("Sizes of the sets", across, Axis(0, 1.05 * counts.max(), "rows"))
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        said = f"{size} classes: {count:,} rows"
+        chart.bars([size - 0.4, size + 0.4], [count], COLOURS[2], said)
+    return chart.draw()
 
 
-def _by_class(found: Sets) -> dict[str, Any]:
+def _by_class(found: Sets) -> Html:
     """How often sets have the true class, by that class: of the most frequent ones."""
     counts = np.bincount(found.truth, minlength=len(found.classes))
     shown = np.sort(np.argsort(-counts, kind="stable")[:_MAX_CLASSES])
@@ -145,21 +145,12 @@ def _by_class(found: Sets) -> dict[str, Any]:
         for place in shown.tolist()
         if counts[place]
     ]
-    return _shares("Held, by class", shares, found.level, "true class")
+    return _shares("Held, by class", shares, found.level)
 
 
-def _shares(title: str, shares: list[tuple[str, float]], level: float, x: str) -> dict[str, Any]:
-    names = [plain(name) for name, _ in shares]
-    bars = draw_bars([0] * len(shares), [value for _, value in shares], COLOURS[2]) | {
-        "x": names,
-        "text": [f"{100 * value:.0f} %" for _, value in shares],
-        "textposition": "inside",
-        "insidetextanchor": "start",
-    }
-    line = {"color": COLOURS[6], "dash": "dot", "width": 1.5}
-    dotted = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level}
-    axis = {"type": "category"} | ({"tickangle": 0} if len(shares) <= len(_QUARTILES) else {})
-    return draw_panel(
-        title, [bars], x, "share that is held", shapes=[dotted | {"line": line}],
-        xaxis=axis, yaxis={"range": [0, 1.02]}, bargap=0.25, showlegend=False,
-    )  # fmt: skip
+def _shares(title: str, shares: list[tuple[str, float]], level: float) -> Html:
+    rows = [
+        (name, value, 0.0, f"{100 * value:.0f} %", f"{name}: {100 * value:.1f} % are held")
+        for name, value in shares
+    ]
+    return bar_list(rows, COLOURS[2], title, title, width=WIDTH, mark=level)

@@ -10,7 +10,7 @@ from typing import Any
 from nrs._util.atomic import atomic_write
 from nrs.pages.agreement import Tolerance
 from nrs.pages.document import draw_document, draw_plots
-from nrs.pages.figures import EDGE, draw_overview, draw_panels
+from nrs.pages.figures import EDGE, draw_overview, draw_panels, plotly_js
 from nrs.pages.html import Html, join, tag
 from nrs.pages.markdown import write_markdown
 from nrs.pages.pictures import draw_figure
@@ -121,7 +121,7 @@ def draw_page(
         draw_environment(environment),
     )
     header = tag("header", tag("h1", "Neural Random Subspace"), tag("p", _SUBTITLE))
-    return draw_document(TITLE, header, main)
+    return draw_document(TITLE, header, main, library=plotly_js())
 
 
 _SUBTITLE = "The paper's tables: reported beside measured"

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from nrs.pages.document import draw_plots
 from nrs.pages.fit_figures import colour, sums
 from nrs.pages.html import Html, tag
+from nrs.pages.svg import figure
 
 _MAX_TERMS = 6
 _MAX_CLASSES = 6
@@ -96,7 +96,7 @@ def _draw_tree(
     parts.append(tag("div", *leaves, class_="leaves"))
     if values is not None:
         caption = "Rows by their sum; right of the line the tree says yes."
-        parts.append(draw_plots(f"tree-{place + 1}", [sums(values, groups)], "Sums", caption))
+        parts.append(figure([sums(values, groups)], caption))
     return tag("article", *parts, class_="tree")
 
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrs.files.scores import Scored, ScoredTargets
+from nrs.pages.columns_html import draw_reasons
 from nrs.pages.html import Html, header_row, scrollable, tag
+from nrs.pages.svg import short
 
 if TYPE_CHECKING:
     from nrs.files.fit import FittedFile
+    from nrs.tabular.explain import Reasons
 
 # Mispredicted rows that are listed, and their columns.
 MAX_WRONG, MAX_COLUMNS = 300, 12
+# Characters of a cell that are shown.
+MAX_CELL = 60
 
 # Which rows, what stands of each beside its features, and a sentence on them.
 Listed = tuple[np.ndarray, dict[str, list[Any]], str]
 
 
-def draw_wrong_rows(fitted: FittedFile, names: list[str]) -> Html:
+def draw_wrong_rows(fitted: FittedFile, names: list[str], why: Mapping[int, Reasons]) -> Html:
     """The section of mispredicted rows; `names` are those of the model's columns.
+
+    `why` says of some of the scored rows why they got their answers.
 
     Empty where no row is right or wrong by itself: without scores, and of a ranker.
     """
@@ -49,12 +57,34 @@ def draw_wrong_rows(fitted: FittedFile, names: list[str]) -> Html:
     caption, body = tag("caption", "Mispredicted rows"), tag("tbody", *lines)
     grid = tag("table", caption, header_row(titles), body, id="wrong-rows", class_="cells")
     box = scrollable(grid, aria_label="Rows")
-    return tag("section", tag("h2", "Mispredicted rows"), tag("p", words), search, box, id="wrong")
+    parts = [tag("p", words), search, box]
+    if why and isinstance(scored, Scored):
+        parts.append(_reasons(scored, table.rows, why))
+    return tag("section", tag("h2", "Mispredicted rows"), *parts, id="wrong")
+
+
+def _reasons(scored: Scored, numbers: np.ndarray, why: Mapping[int, Reasons]) -> Html:
+    """Why the worst of the rows got their answers."""
+    cards = []
+    for place, one in why.items():
+        title = f"Row {int(numbers[scored.rows[place]]) + 1}"
+        words = f"True: {_cell(scored.truth[place])}, predicted: {_cell(scored.predicted[place])}."
+        if one.label is not None:
+            words += f" Probability of {short(one.label, 30)}: {one.shown(one.answer)}."
+        cards.append((title, words, one))
+    unit = "" if next(iter(why.values())).label is None else " in percentage points"
+    lead = (
+        f"What each cell of a row adds to its answer{unit}, compared with usual rows: Shapley "
+        "values, sampled, by members that have not seen the row. nrs explain MODEL FILE --row 17 "
+        "does this for any row."
+    )
+    heading = tag("h3", "Why the worst rows got their answers")
+    return tag("div", heading, tag("p", lead), draw_reasons(cards))
 
 
 def _numbers(scored: Scored) -> Listed:
     error = scored.predicted - scored.truth
-    order = np.argsort(-np.abs(error), kind="stable")[:MAX_WRONG]
+    order = scored.worst()[:MAX_WRONG]
     beside = {
         "true": list(scored.truth[order]),
         "predicted": list(scored.predicted[order]),
@@ -64,9 +94,9 @@ def _numbers(scored: Scored) -> Listed:
 
 
 def _classes(scored: Scored) -> Listed:
-    wrong = np.flatnonzero(scored.truth != scored.predicted)
+    wrong = scored.worst()
+    order = wrong[:MAX_WRONG]
     chance = np.zeros(len(scored)) if scored.probabilities is None else scored.probabilities.max(1)
-    order = wrong[np.argsort(-chance[wrong], kind="stable")][:MAX_WRONG]
     beside = {
         "true": list(scored.truth[order]),
         "predicted": list(scored.predicted[order]),
@@ -106,4 +136,4 @@ def _cell(value: Any) -> str:
     value = value.item() if hasattr(value, "item") else value
     if value is None or value != value:
         return "–"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else short(value, MAX_CELL)

@@ -28,8 +28,10 @@
   const draw = () => {
     for (const plot of plots) Plotly.react(plot.place, plot.data, themed(plot.layout), options);
   };
-  draw();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  if (plots.length) {
+    draw();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  }
   addEventListener("beforeprint", () => {
     for (const part of document.querySelectorAll("details")) part.open = true;
   });

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # The furthest cells of a column say how it ends, not how it is.
 TAIL = 0.01
+# Cells that are tried, and rows that are averaged over, unless others are asked for.
+N_POINTS, MAX_ROWS = 15, 200
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ def effect(
     column: str | int,
     *,
     training_rows: ArrayLike | None = None,
-    n_points: int = 15,
-    max_rows: int = 200,
+    n_points: int = N_POINTS,
+    max_rows: int = MAX_ROWS,
 ) -> Effect:
     """Compute the effect of a column on what a model answers.
 
@@ -93,10 +95,14 @@ def effect(
     True
     """
     (place,) = places_of(model, [column])
-    rows = Rows.of(model, X, training_rows, max_rows)
-    cells = rows.column(place)
     if model.encoder_.kinds_[place] == "text":
         raise ValueError(f"column must hold numbers, dates or categories; {column!r} is free text")
+    return effect_on(Rows.of(model, X, training_rows, max_rows), place, n_points)
+
+
+def effect_on(rows: Rows, place: int, n_points: int = N_POINTS) -> Effect:
+    """:func:`effect` of the column of a number, on rows that may serve for several."""
+    model, cells = rows.model, rows.column(place)
     at = _positions(cells)
     donors = _levels(cells, n_points) if cells.kind == "category" else _spread(at, n_points)
     missing = np.flatnonzero(cells.missing())

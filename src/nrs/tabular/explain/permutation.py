@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.tabular.explain.rows import Rows, places_of
+from nrs.tabular.explain.rows import MAX_CELLS, Rows, places_of
 
 if TYPE_CHECKING:
     from nrs.tabular.estimator import TableEstimator
@@ -111,29 +111,36 @@ def permutation(
         raise ValueError("sample_weight must be above 0 for some of the rows that are scored")
     shares = weight / weight.sum()
     generator = np.random.default_rng(seed)
-    orders = [generator.permutation(len(rows)) for _ in range(n_repeats)]
+    orders = np.stack([generator.permutation(len(rows)) for _ in range(n_repeats)])
     target = model.target_
 
     def measure(outputs: Tensor) -> tuple[Tensor, float]:
-        counted = None if sample_weight is None else weight
-        each = target.losses(outputs.t()[None], truth)[0].double()
-        return each, target.score(outputs, truth, counted)
+        """The mean loss of each row over the repeats, and the score of all."""
+        n_times = len(outputs) // len(rows)
+        y, of_rows = truth.repeat(n_times, *(1,) * (truth.ndim - 1)), weight.repeat(n_times)
+        each = target.losses(outputs.t()[None], y)[0].double()
+        counted = None if sample_weight is None else of_rows
+        return each.view(n_times, -1).mean(0), target.score(outputs, y, counted)
 
     before, score = measure(rows.outputs(rows.x))
-    shuffled, n = rows.x.copy(), model.encoder_.n_features_in_
+    # As many repeats at once as fit.
+    at_once = max(1, min(n_repeats, MAX_CELLS // 4 // rows.x.size))
+    shuffled, n = np.repeat(rows.x[None], at_once, axis=0), model.encoder_.n_features_in_
     increase, error, drop = np.full((3, n), np.nan)
     for column in chosen:
-        own, rise, scores = rows.own(column), torch.zeros_like(before), []
-        for order in orders if len(own) else ():
-            shuffled[:, own] = rows.x[order][:, own]
-            after, reached = measure(rows.outputs(shuffled))
-            rise += (after - before) / n_repeats
-            scores.append(reached)
-        shuffled[:, own] = rows.x[:, own]
+        own = rows.own(column)
+        rise, reached = torch.zeros_like(before), score if not len(own) else 0.0
+        for start in range(0, n_repeats if len(own) else 0, at_once):
+            some = orders[start : start + at_once]
+            shuffled[: len(some), :, own] = rows.x[:, own][some]
+            after, scored = measure(rows.outputs(shuffled[: len(some)]))
+            rise += (after - before) * (len(some) / n_repeats)
+            reached += scored * (len(some) / n_repeats)
+        shuffled[:, :, own] = rows.x[:, own]
         mean = float((shares * rise).sum())
         increase[column] = mean
         error[column] = float((shares * (rise - mean)).square().sum().sqrt())
-        drop[column] = score - np.mean(scores) if scores else 0.0
+        drop[column] = score - reached
     return Permutation(
         columns=model.encoder_.column_names,
         increase=increase,

@@ -89,11 +89,18 @@ class Rows:
         return len(self.places)
 
     def outputs(self, x: np.ndarray) -> Tensor:
-        """What answers for each of these rows says, were these its features: (n, n_outputs)."""
-        found = torch.empty(len(x), self.model.target_.n_outputs)
+        """What answers for each of these rows says, were these its features.
+
+        **Shape** x ``(n, n_features_out)`` or several such ``(k, n, n_features_out)``, result
+        ``(n, n_outputs)`` or ``(k * n, n_outputs)``.
+        """
+        several = x.reshape(-1, len(self), x.shape[-1])
+        found = torch.empty(len(several), len(self), self.model.target_.n_outputs)
         for rows, network in self.answering:
-            found[torch.from_numpy(rows)] = self.model.forward(x[rows], network=network)
-        return found
+            part = several[:, rows]
+            answers = self.model.forward(part.reshape(-1, x.shape[-1]), network=network)
+            found[:, torch.from_numpy(rows)] = answers.unflatten(0, part.shape[:2])
+        return found.flatten(0, 1)
 
     def raw(self, x: np.ndarray, row: int) -> Tensor:
         """What answers for one of these rows says to any features: (len(x), n_outputs)."""
