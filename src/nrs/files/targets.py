@@ -176,6 +176,15 @@ def bound_values(table: pyarrow.Table, names: Sequence[str]) -> np.ndarray:
 
     Raises ValueError if they are no numbers.
     """
+    import pyarrow
+    import pyarrow.compute as pc
+
+    upper = table.column(names[1])
+    if pyarrow.types.is_floating(upper.type):
+        # A file may say so itself; numbers of a table are finite otherwise.
+        endless = pc.equal(upper, np.inf)
+        upper = pc.if_else(endless, None, upper)
+        table = table.set_column(table.column_names.index(names[1]), names[1], upper)
     low, high = (
         target_values(table, name, "regression").astype(np.float64, copy=True) for name in names
     )
