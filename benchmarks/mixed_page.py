@@ -46,10 +46,10 @@ def section(results: Path, before: Path | None = None) -> str:
     """
 
     def of_classes(measure: str) -> Scores:
-        return means(_paired(results, CLASSES, measure))
+        return of(results, CLASSES, measure)
 
     def of_numbers(measure: str) -> Scores:
-        return means(_paired(results, NUMBERS, measure))
+        return of(results, NUMBERS, measure)
 
     losses = _paired(results, CLASSES, "log_loss")
     errors = _paired(results, NUMBERS, "rmse")
@@ -102,6 +102,11 @@ def means(found: Trials) -> Scores:
         method: {name: float(np.mean(list(values.values()))) for name, values in by_set.items()}
         for method, by_set in found.items()
     }
+
+
+def of(results: Path, names: tuple[str, ...], measure: str) -> Scores:
+    """Means over the seeds that all methods of a set have."""
+    return means(_paired(results, names, measure))
 
 
 def _paired(results: Path, names: tuple[str, ...], measure: str) -> Trials:

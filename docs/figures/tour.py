@@ -1,4 +1,4 @@
-"""Record the tour of the command line into README.md: what each command really prints.
+"""Record the tour of the command line into docs/command-line.md: what each command really prints.
 
 Run by `make tour`, in an empty folder; a few minutes.
 """
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "command-line.md"
 BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
 WIDTH = 120
 COMMANDS = [
@@ -27,7 +27,7 @@ COMMANDS = [
 
 
 def record(commands: list[str], folder: Path) -> str:
-    """Run commands one after the other in a folder and tell what a terminal would show."""
+    """Run commands one after the other in a folder and return what a terminal would show."""
     (folder / "examples").symlink_to(ROOT / "examples")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "COLUMNS": str(WIDTH)}
@@ -46,14 +46,14 @@ def record(commands: list[str], folder: Path) -> str:
 
 
 def main() -> None:
-    """Replace the recording in README.md."""
+    """Replace the recording in docs/command-line.md."""
     with tempfile.TemporaryDirectory() as folder:
         recording = record(COMMANDS, Path(folder))
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     written, n = BLOCK.subn(lambda found: found[1] + recording + found[3], text)
     if n != 1:
-        sys.exit(f"README.md must have one console block, however: {n}")
-    README.write_text(written, encoding="utf-8")
+        sys.exit(f"{PAGE} must have one console block; got {n}")
+    PAGE.write_text(written, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -195,8 +195,8 @@ def _skeleton(text):
 
 
 @pytest.mark.slow
-def test_the_tour_of_the_readme_is_what_the_commands_print(run, tmp_path, monkeypatch):
-    text = (ROOT / "README.md").read_text("utf-8")
+def test_the_tour_of_the_docs_is_what_the_commands_print(run, tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "command-line.md").read_text("utf-8")
     (recording,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
     steps = re.findall(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", recording, re.MULTILINE)
     monkeypatch.chdir(tmp_path)
