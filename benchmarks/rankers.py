@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from importlib.metadata import version
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -178,7 +178,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     planned = plan(chosen.seeds, chosen.part, chosen.sets, chosen.methods)
-    peers = {peer: version(peer.lower()) for peer in PEERS if chosen.json}
+    # Of the module: xgboost has packages of several names.
+    peers = {peer: import_module(peer.lower()).__version__ for peer in PEERS if chosen.json}
     print(summary(measure_cells(chosen.json, planned, seeds=chosen.seeds, peers=peers), chosen.part))
 
 
