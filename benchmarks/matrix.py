@@ -3,8 +3,8 @@
     python -m benchmarks.matrix results/matrix.json
     python -m benchmarks.matrix --refusals
 
-Weights are random, seed 0; one network at a time in a process of its own. What fails is compared
-with the network as it was: "as before" means that it fails without our head too. Cells that the
+Weights are random, seed 0; all in one process. What fails is compared with the network as it was:
+"as before" means that it fails without our head too. Cells that the
 file has are not measured again: a run that was stopped resumes. `--refusals` tries the advice of
 every refusal.
 """
@@ -146,7 +146,7 @@ QUICK_CHECKS: dict[str, Callable[[nn.Module, Tensor], None]] = {
     "forward": _forward, "backward": _backward, "state dict": _state, "deepcopy": _deepcopy,
     "FX": _fx,
 }  # fmt: skip
-SLOW_CHECKS = {"compile": _compile, "export": _export, "ONNX": _onnx}
+SLOW_CHECKS = {"export": _export, "compile": _compile, "ONNX": _onnx}
 CHECKS = QUICK_CHECKS | SLOW_CHECKS
 
 
@@ -170,7 +170,10 @@ def cell(source: str, name: str, checks: list[str]) -> dict[str, Any]:
     with torch.no_grad():
         before = model(x)
     plain, names = copy.deepcopy(model), set(model.state_dict())
-    add_head(model, CLASSES, seed=0)
+    try:
+        add_head(model, CLASSES, seed=0)
+    except ValueError as error:
+        return {"input": list(x.shape), "refused": str(error)}
     head = next(module for module in model.modules() if isinstance(module, NRSHead))
     found: dict[str, Any] = {}
     for label in checks:
@@ -220,7 +223,7 @@ def plan() -> Iterator[Planned]:
     for name in REFUSED:
         yield {"source": "timm", "name": name, "refused": True}, refusal, {"name": name}
     others = [("timm", name) for name in TIMM] + [("torchvision", name) for name in TORCHVISION]
-    for checks in (list(QUICK_CHECKS), list(SLOW_CHECKS)):
+    for checks in (list(QUICK_CHECKS), *([name] for name in SLOW_CHECKS)):
         for source, name in dict.fromkeys([*QUICK, *others]):
             network = {"source": source, "name": name}
             yield network | {"checks": checks}, cell, network | {"checks": checks}
@@ -235,8 +238,10 @@ def main() -> None:
         for name in REFUSED:
             print(name, refusal(name))
         return
+    torch.set_num_threads(1)
+    versions = {name: version(name) for name in ("timm", "torchvision", "onnxruntime")}
     cells = measure_cells(
-        arguments.output, plan(), timm=version("timm"), torchvision=version("torchvision")
+        arguments.output, plan(), lambda function, **given: function(**given), **versions
     )
     for label in (*CHECKS, "get_classifier", "remove"):
         rows = [one for one in cells if label in one]

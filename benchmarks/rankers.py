@@ -4,14 +4,14 @@
 
 MQ2008 (fold 1), the sample of MSLR and LightGBM's example, each with its official split. Every
 method has its package's defaults and one thread, and sees the same training queries. "early" is a
-peer with up to 2,000 rounds, of which validation queries choose the best by NDCG@10, after 50 rounds
-without a better one: MQ2008 has validation queries, elsewhere they are a fifth of the training
-queries, drawn by the seed. NRS and the peers at a fixed length do not see those of MQ2008 and learn
-from all training queries. The seed is also the method's own. NDCG has gains 2^y - 1 and
-the discount 1 / log2(1 + rank); queries without a relevant document are skipped.
+peer with up to 2,000 rounds; validation queries choose the best by NDCG@10 and end the fit after 50
+rounds without a better one. MQ2008 has validation queries, which no other method sees; elsewhere
+they are a fifth of the training queries, drawn by the seed. The seed is also the method's own. NDCG
+has gains 2^y - 1 and the discount 1 / log2(1 + rank); queries without relevant documents do not
+count.
 
-With ``--part validation`` the same is done without the test queries: a fifth of the training queries
-takes their place. Finished cells of the JSON file are not measured again.
+With ``--part validation`` the same is done without the test queries: a fifth of the training
+queries takes their place. Finished cells of the JSON file are not measured again.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def plan(seeds: int, part: str, sets: list[str], methods: list[str]) -> Iterator
 
 
 def summary(cells: list[dict[str, Any]], part: str) -> str:
-    """Mean NDCG@10 with its deviation over the seeds, ranks, and how far NRS is from the best peer."""
+    """Mean NDCG@10 and its deviation over the seeds, ranks, and NRS less the best peer."""
     frame = pd.DataFrame([cell for cell in cells if cell["part"] == part])
     grouped = frame.groupby(["name", "method"], sort=False)["ndcg@10"]
     means, spread = grouped.mean().unstack(0), grouped.std().fillna(0.0).unstack(0)
@@ -180,7 +180,9 @@ def main() -> None:
     planned = plan(chosen.seeds, chosen.part, chosen.sets, chosen.methods)
     # Of the module: xgboost has packages of several names.
     peers = {peer: import_module(peer.lower()).__version__ for peer in PEERS if chosen.json}
-    print(summary(measure_cells(chosen.json, planned, seeds=chosen.seeds, peers=peers), chosen.part))
+    print(
+        summary(measure_cells(chosen.json, planned, seeds=chosen.seeds, peers=peers), chosen.part)
+    )
 
 
 if __name__ == "__main__":

@@ -42,11 +42,21 @@ def forest_loss(
     torch.Size([])
     """
     scores = network.members(batch.x)[:, 0]
-    own = sees[network.first_member : network.first_member + network.n_members]
-    if own.shape[1] > 1:
+    own = slice(network.first_member, network.first_member + network.n_members)
+    seen = None
+    if sees.shape[1] > 1:
         assert batch.folds is not None
-        return target.batch_loss(scores, batch, own.to(batch.folds.device)[:, batch.folds])
-    return target.batch_loss(scores, batch)
+        seen = sees.to(batch.folds.device)[:, batch.folds]
+    if network.n_members == network.all_members:
+        return target.batch_loss(scores, batch, seen)
+    # One process of several: its members' part of the mean over all members.
+    counts = scores.new_ones(network.all_members, batch.shape[0])
+    counts = counts if seen is None else counts * seen
+    counts = counts if batch.weights is None else counts * batch.weights
+    share = counts[own].sum() / counts.sum().clamp_min(torch.finfo(counts.dtype).tiny)
+    if share == 0:
+        return 0.0 * scores.sum()
+    return share * target.batch_loss(scores, batch, None if seen is None else seen[own])
 
 
 def out_of_bag(
