@@ -16,6 +16,9 @@ from nrs.ranking.recipe import RankTarget
 from nrs.tabular.forest.network import FoldedForest, ForestNetwork
 from nrs.tabular.rows.memory import spread_rows
 
+# Documents that are scored at once: all members' activations of a very long query are 0.5 GB.
+MAX_DOCUMENTS = 8_192
+
 
 def forest_loss(
     network: ForestNetwork, batch: QueryBatch, target: RankTarget, sees: Tensor
@@ -67,7 +70,8 @@ def out_of_bag(
     **Shape** x ``(documents, features)``, folds ``(documents,)``, result ``(documents,)``.
     """
     unseen = (~sees).to(x.device)[:, folds].to(x.dtype)
-    return network.combine(network.members(x), unseen)[:, 0]
+    parts = zip(x.split(MAX_DOCUMENTS), unseen.split(MAX_DOCUMENTS, 1), strict=True)
+    return torch.cat([network.combine(network.members(part), of)[:, 0] for part, of in parts])
 
 
 def centre_members(network: ForestNetwork, rows: QueryRows, most: int = 2048) -> None:
