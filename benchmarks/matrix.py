@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.measure import Planned, measure_cells
+from benchmarks.measure import Planned, here, measure_cells
 from nrs.vision import NRSHead, add_head, remove_head
 from nrs.vision._torchvision import timm, torchvision
 
@@ -50,7 +50,7 @@ TIMM = {
 }  # fmt: skip
 TORCHVISION = {
     "alexnet": 64, "convnext_tiny": 64, "densenet121": 64, "efficientnet_b0": 64,
-    "efficientnet_v2_s": 64, "googlenet": 64, "inception_v3": 96, "mnasnet0_5": 64,
+    "efficientnet_v2_s": 64, "googlenet": 64, "inception_v3": 299, "mnasnet0_5": 64,
     "mobilenet_v2": 64, "mobilenet_v3_small": 64, "regnet_x_400mf": 64, "regnet_y_400mf": 64,
     "resnet18": 64, "resnet50": 64, "resnext50_32x4d": 64, "shufflenet_v2_x0_5": 64,
     "squeezenet1_1": 64, "swin_t": 64, "vgg11_bn": 64, "vit_b_16": 224, "wide_resnet50_2": 64,
@@ -238,11 +238,8 @@ def main() -> None:
         for name in REFUSED:
             print(name, refusal(name))
         return
-    torch.set_num_threads(1)
     versions = {name: version(name) for name in ("timm", "torchvision", "onnxruntime")}
-    cells = measure_cells(
-        arguments.output, plan(), lambda function, **given: function(**given), **versions
-    )
+    cells = measure_cells(arguments.output, plan(), here, **versions)
     for label in (*CHECKS, "get_classifier", "remove"):
         rows = [one for one in cells if label in one]
         ok, failed = (sum(one[label].startswith(k) for one in rows) for k in ("ok", "fails"))

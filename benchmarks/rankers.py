@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.measure import Planned, measure_cells, table
+from benchmarks.measure import Planned, here, measure_cells, table
 from nrs.datasets import load
 from nrs.ranking import NRSRanker, measure
 
@@ -180,9 +180,8 @@ def main() -> None:
     planned = plan(chosen.seeds, chosen.part, chosen.sets, chosen.methods)
     # Of the module: xgboost has packages of several names.
     peers = {peer: import_module(peer.lower()).__version__ for peer in PEERS if chosen.json}
-    print(
-        summary(measure_cells(chosen.json, planned, seeds=chosen.seeds, peers=peers), chosen.part)
-    )
+    cells = measure_cells(chosen.json, planned, here, seeds=chosen.seeds, peers=peers)
+    print(summary(cells, chosen.part))
 
 
 if __name__ == "__main__":

@@ -24,8 +24,11 @@ KINDS = {
     "two classes": (NRSClassifier, {"preset": "fast"}),
     "three classes": (NRSClassifier, {"preset": "fast"}),
     "several labels": (NRSClassifier, {"preset": "fast"}),
+    "several columns of classes": (NRSClassifier, {"preset": "fast"}),
     "single classifier": (NRSClassifier, {"preset": "single"}),
+    "paper's classifier": (NRSClassifier, {"preset": "paper"}),
     "number": (NRSRegressor, {"preset": "fast"}),
+    "rising number": (NRSRegressor, {"preset": "fast", "monotone": {"a": 1}}),
     "several numbers": (NRSRegressor, {"preset": "fast"}),
     "quantiles": (NRSRegressor, {"preset": "fast", "loss": "quantile", "quantiles": (0.1, 0.5)}),
     "counts": (NRSRegressor, {"preset": "fast", "loss": "poisson"}),
@@ -45,6 +48,9 @@ def _rows(kind):
     signal = X["a"].to_numpy() + 0.5 * X["b"].to_numpy()
     if "ranker" in kind:
         return X.assign(query=np.repeat(np.arange(12), 10)), np.digitize(signal, [0.3, 1])
+    if kind == "several columns of classes":
+        y = np.column_stack([np.array(["low", "high"])[(signal > 0).astype(int)], X["colour"]])
+        return X, y
     if kind == "several labels":
         return X, np.column_stack([signal > 0, signal > 0.5]).astype(int)
     if kind == "counts":
