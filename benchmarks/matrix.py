@@ -1,12 +1,12 @@
 """What people do to networks, tried on networks with our head: 64 of timm, 21 of torchvision.
 
-    python -m benchmarks.matrix results/matrix.json
+    python -m benchmarks.matrix results/matrix.json --page results/matrix.md
     python -m benchmarks.matrix --refusals
 
 Weights are random, seed 0; all in one process. What fails is compared with the network as it was:
-"as before" means that it fails without our head too. Cells that the
-file has are not measured again: a run that was stopped resumes. `--refusals` tries the advice of
-every refusal.
+"as before" means that it fails without our head too. Cells that the file has are not measured
+again: a run that was stopped resumes; with `--show` none is measured. `--refusals` tries the advice
+of every refusal.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import io
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -24,9 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.measure import Planned, here, measure_cells
-from nrs.vision import NRSHead, add_head, remove_head
-from nrs.vision._torchvision import timm, torchvision
+from benchmarks.measure import Planned, here, measure_cells, table
+from nrs.vision import NRSHead, add_head, remove_head, timm, torchvision
 
 CLASSES = 5
 # The smallest of each family; sides of pictures, 0 for the network's own.
@@ -229,9 +229,61 @@ def plan() -> Iterator[Planned]:
             yield network | {"checks": checks}, cell, network | {"checks": checks}
 
 
+def page(report: dict[str, Any]) -> str:
+    """The matrix as markdown: counts, every network, why not, and the refusals."""
+    labels = [*CHECKS, "get_classifier", "remove"]
+    refused = [one for one in report["cells"] if "message" in one]
+    found: dict[str, dict[str, Any]] = {}
+    for one in report["cells"]:
+        if one not in refused:
+            found.setdefault(f"{one['source']} {one['name']}", {}).update(one)
+    counts = []
+    for label in labels:
+        kinds = [_kind(row[label]) for row in found.values() if label in row]
+        passed = sum(kind not in ("as before", "fails") for kind in kinds)
+        counts.append([label, passed, kinds.count("as before"), kinds.count("fails"), len(kinds)])
+    lines = [
+        [name, str(row["input"][-1]), *(_kind(row.get(label, "")) for label in labels)]
+        for name, row in found.items()
+    ]
+    notes = [
+        [name, label, row[label].partition(": ")[2]]
+        for name, row in found.items()
+        for label in labels
+        if _kind(row.get(label, "")) in ("as before", "fails")
+    ]
+    advice = [[one["name"], one["message"], ", ".join(one.get("tried", {}))] for one in refused]
+    versions = ", ".join(f"{name} {number}" for name, number in report["settings"].items())
+    parts = [
+        "# Networks with an NRS head",
+        f"`{report['command']}`: {len(found)} networks with random weights, two pictures "
+        f"({versions}, torch {report['versions']['torch']}). *As before* means that the network "
+        "fails without our head too; an empty cell is not measured.",
+        table(["what is done", "passes", "fails as before", "fails", "networks"], counts),
+        "## Every network",
+        table(["network", "side", *labels], lines),
+        "`get_classifier` of timm gives the head, or (*inside*) a module that holds it; networks "
+        "of torchvision have *none*.",
+        "## What failed, and how",
+        table(["network", "what", "said"], notes),
+        "## Refusals, and their advice",
+        "All advice was followed; each time the network had five classes.",
+        table(["network", "said", "tried"], advice),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _kind(said: str) -> str:
+    """In a word what a cell says."""
+    words = {"inside": "inside", "the network": "none", "as before": "as before", "fails": "fails"}
+    return next((word for start, word in words.items() if said.startswith(start)), said)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path, nargs="?")
+    parser.add_argument("--page", type=Path, help="where to write the table, in markdown")
+    parser.add_argument("--show", action="store_true", help="measure nothing")
     parser.add_argument("--refusals", action="store_true", help="only those, printed")
     arguments = parser.parse_args()
     if arguments.refusals:
@@ -239,11 +291,12 @@ def main() -> None:
             print(name, refusal(name))
         return
     versions = {name: version(name) for name in ("timm", "torchvision", "onnxruntime")}
-    cells = measure_cells(arguments.output, plan(), here, **versions)
-    for label in (*CHECKS, "get_classifier", "remove"):
-        rows = [one for one in cells if label in one]
-        ok, failed = (sum(one[label].startswith(k) for one in rows) for k in ("ok", "fails"))
-        print(f"{label}: {ok} of {len(rows)} pass, {failed} fail that pass without the head")
+    if not arguments.show:
+        measure_cells(arguments.output, plan(), here, **versions)
+    shown = page(json.loads(arguments.output.read_text(encoding="utf-8")))
+    print(shown)
+    if arguments.page:
+        arguments.page.write_text(shown, encoding="utf-8")
 
 
 if __name__ == "__main__":
