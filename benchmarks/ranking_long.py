@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,10 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-def plan(documents: int) -> Iterator[Planned]:
+def plan(documents: int, losses: Sequence[str]) -> Iterator[Planned]:
     """Every loss with each preset."""
     for preset in PRESETS:
-        for loss in LOSSES:
+        for loss in losses:
             cell = {"preset": preset, "loss": loss, "documents": documents}
             yield cell, measure_fit, cell
 
@@ -71,9 +71,11 @@ def summary(cells: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=DOCUMENTS)
+    parser.add_argument("--losses", nargs="*", default=list(LOSSES))
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    print(summary(measure_cells(chosen.json, plan(chosen.documents), features=FEATURES)))
+    planned = plan(chosen.documents, chosen.losses)
+    print(summary(measure_cells(chosen.json, planned, features=FEATURES)))
 
 
 if __name__ == "__main__":
