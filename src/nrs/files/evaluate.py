@@ -87,7 +87,7 @@ def evaluate_file(
                 truths.append(bound_values(part, names))
             elif targets is None:
                 truths.append(target_values(part, names[0], task, classes))
-            elif each is not None and of_columns:
+            elif each and of_columns:
                 truths.append(class_values(part, names, each))
             else:
                 truths.append(encode_targets(part, targets))

@@ -172,7 +172,7 @@ def encode_targets(table: pyarrow.Table, targets: TargetColumns) -> np.ndarray:
 
 
 def class_values(
-    table: pyarrow.Table, names: Sequence[str], classes: Sequence[np.ndarray]
+    table: pyarrow.Table, names: Sequence[str], classes: Sequence[np.ndarray | list[Label]]
 ) -> np.ndarray:
     """Several columns of classes as labels, (n_rows, n_columns); texts where the known ones are."""
     each = zip(names, classes, strict=True)
