@@ -62,7 +62,7 @@ def test_parts_of_a_table_are_read_whole(documents, run):
         (("-t", "bm25", "--qid", "query"), "must hold grades 0, 1, 2, … of relevance; 'bm25'"),
         (("-t", "grade", "--qid", "grade"), "'grade' is a target"),
         (("-t", "grade,age", "--qid", "query"), "A ranker has one target"),
-        (("-t", "grade", "--qid", "query", "--workers", "2"), "--jobs is its threads"),
+        (("-t", "grade", "--qid", "query", "--divide", "rows"), "--divide is not for a ranker"),
         (("-t", "grade", "--qid", "query", "--groups", "age"), "--groups is not for a ranker"),
         (("-t", "grade", "--qid", "query", "--loss", "poisson"), "or one of ranknet"),
     ],

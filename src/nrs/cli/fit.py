@@ -141,8 +141,8 @@ def fit(
             {
                 "--task": task != "auto", "--quantiles": quantiles, "--offset": offset,
                 "--monotone": monotone, "--class-weight": class_weight, "--threshold": threshold,
-                "--groups": groups, "--time": time, "--workers": workers > 1,
-                "--divide": divide != "auto", "--stream": stream,
+                "--groups": groups, "--time": time, "--divide": divide != "auto",
+                "--stream": stream,
             }
         )  # fmt: skip
         wanted: dict[str, Any] = {} if loss == "squared" else {"loss": loss}
@@ -218,8 +218,7 @@ def _refuse_of_rankers(given: dict[str, Any]) -> None:
     """Refuse options that are not for rankers."""
     for flag, value in given.items():
         if value:
-            threads = "; --jobs is its threads" if flag == "--workers" else ""
-            raise ValueError(f"{flag} is not for a ranker, which --qid asks for{threads}")
+            raise ValueError(f"{flag} is not for a ranker, which --qid asks for")
 
 
 def _read(

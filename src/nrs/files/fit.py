@@ -28,7 +28,7 @@ HELD_OUT = 0.1
 # Fewer rows than this cannot spare any.
 MIN_ROWS = 50
 # Settings that a ranker does not have.
-_OF_ESTIMATORS = ("n_workers", "divide", "monotone", "class_weight", "threshold", "quantiles")
+_OF_ESTIMATORS = ("divide", "monotone", "class_weight", "threshold", "quantiles")
 
 
 @dataclass(frozen=True)

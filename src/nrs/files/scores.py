@@ -10,6 +10,7 @@ import numpy as np
 
 from nrs.files.queries import ScoredQueries
 from nrs.tabular.predict_file import TargetColumns, with_offset
+from nrs.tabular.targets.columns import ColumnsTarget
 from nrs.tabular.targets.survival import concordance
 
 if TYPE_CHECKING:
@@ -229,7 +230,15 @@ def score_outputs(
         if classes is None:
             return Scored(source, rows, truth, outputs)
         return Scored(source, rows, truth, model.target_.choose(outputs), outputs, classes)
-    parts = {}
+    parts, target = {}, getattr(model, "target_", None)
+    if isinstance(target, ColumnsTarget):
+        known = zip(targets.names, target.classes, target.by_column(outputs), strict=True)
+        for place, (name, classes, chances) in enumerate(known):
+            kind = str if classes.dtype.kind in "UO" else classes.dtype
+            labels = target.columns[place].choose(chances)
+            true = truth[:, place].astype(kind)
+            parts[name] = Scored(source, rows, true, labels, chances, classes)
+        return ScoredTargets(source, rows, parts)
     for place, name in enumerate(targets.names):
         found, true = outputs[:, place], targets.decode(place, truth[:, place])
         if targets.labels is None:
