@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 def fitted(folder, run):
     result = run(
         "fit", f"{folder}/*.parquet", "--target", "dear", "--drop", "id", "--preset", "fast",
-        "--out", folder.parent / "model",
+        "--output", folder.parent / "model",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     return folder.parent / "model.safetensors", result.output

@@ -89,7 +89,7 @@ def test_evaluate_info_explain_export(churn, run, tmp_path):
     assert len(shown["trees"]) == 2
     assert sum(shown["importance"].values()) == pytest.approx(1)
     page = tmp_path / "why.html"
-    result = run("explain", model, folder / "new.csv", "--html", page)
+    result = run("explain", model, folder / "new.csv", "--output", page)
     assert result.exit_code == 0, result.output
     assert "≥" in result.output
     assert "What decides" in page.read_text("utf-8")

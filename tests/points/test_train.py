@@ -61,7 +61,7 @@ def place(tmp_path_factory):
 def test_every_recipe_is_a_whole_configuration(name):
     path = find_config(name)
     first = path.read_text().splitlines()[0]
-    assert first == f"# nrs train points --config {name} --out runs/{name}"
+    assert first == f"# nrs train points --config {name} --output runs/{name}"
     assert set(tomllib.loads(path.read_text())) == set(PARTS)
     parts = read_config(path, PARTS)
     if name in ("dgcnn", "dgcnn-nrs"):
@@ -116,7 +116,7 @@ def test_the_command_trains_and_predicts(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
     done = runner.invoke(
-        app, ["train", "points", "--config", str(place / "shapes.toml"), "--out", "run",
+        app, ["train", "points", "--config", str(place / "shapes.toml"), "--output", "run",
               "--set", "train.epochs=1"],
     )  # fmt: skip
     assert done.exit_code == 0, done.output

@@ -22,7 +22,9 @@ def check(
     source: Labelled,
     target: Annotated[
         str | None,
-        typer.Option("--target", "-t", help="Column to predict; adds checks of it."),
+        typer.Option(
+            "--target", "-t", metavar="COLUMN", help="Column to predict; adds checks of it."
+        ),
     ] = None,
     drop: Drop = None,
     *,

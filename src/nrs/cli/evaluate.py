@@ -28,6 +28,7 @@ def evaluate(
         typer.Option(
             "--target",
             "-t",
+            metavar="COLUMN",
             help="Column with the truth; default: as in the fit. Several: comma-separated, or "
             "repeat the option.",
         ),

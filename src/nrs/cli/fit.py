@@ -60,7 +60,7 @@ _MAX_SHOWN = 30
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="Model file; default: FILE's name with .safetensors."),
+    typer.Option("--output", "-o", help="Model file; default: FILE's name with .safetensors."),
 ]
 Report = Annotated[bool, typer.Option(help="Write an HTML report next to the model.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
@@ -191,7 +191,7 @@ def fit(
             holdout=holdout,
             **wanted,
             **of_classes,
-            verbose=1 if prints else 0,
+            verbose=2 if prints else 0,
         )
     if not group.is_writer:
         return
@@ -273,7 +273,7 @@ def output_paths(
     """Where the model and its report go; neither may exist unless it is forced."""
     if out is None:
         if source == "-":
-            raise ValueError("A model of rows from standard input needs a name; add --out NAME")
+            raise ValueError("A model of rows from standard input needs a name; add --output NAME")
         # sub/churn.csv.gz becomes churn.safetensors, in this folder; rows/*.parquet becomes rows.
         steps = [_SUFFIXES.sub("", step) for step in Path(source).parts]
         named = [step for step in steps if step.strip(".") and not set(step) & set("*?[:/\\")]
@@ -288,7 +288,7 @@ def output_paths(
         check_output(output)
         if output.exists() and not force and (report or output == path):
             raise FileExistsError(
-                f"{output} exists already; --force replaces it, --out NAME writes another"
+                f"{output} exists already; --force replaces it, --output NAME writes another"
             )
     return path, page
 

@@ -59,7 +59,9 @@ def predict(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", help="Input column to copy to the output; may be repeated."),
+        typer.Option(
+            "--keep", metavar="COLUMN", help="Input column to copy to the output; may be repeated."
+        ),
     ] = None,
     safe_csv: Annotated[
         bool,
