@@ -9,20 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrs.datasets.dialects import Numbers
 from nrs.datasets.reading import read_numbers
+from nrs.datasets.table_files import stream_table_file
 from nrs.files.read import LabelledTable
+from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.columns import Column
 from nrs.tabular.encode.encoder import decide_text
 from nrs.tabular.encode.table import Table, read_table
 from nrs.tabular.encode.text import is_text
+from nrs.tabular.predict_file import Source, input_columns, model_rows
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from nrs.tabular.types import TableModel
 
 MAX_ROWS = 10_000
 # Rows below which a column of distinct values means nothing.
@@ -49,8 +54,8 @@ class Finding:
 
     Attributes
     ----------
-    kind : "id", "constant", "duplicates", "leak", "rare classes", "number as classes" or \
-"mixed units"
+    kind : "id", "constant", "duplicates", "leak", "rare classes", "number as classes", \
+"mixed units" or "drift"
     column : str or None
     text : str
         One or two sentences. An option that ends it has no period, so that it can be copied.
@@ -109,6 +114,36 @@ def check_labelled(table: LabelledTable) -> list[Finding]:
     # Grades are numbers in an order.
     task = "regression" if table.task == "ranking" else table.task
     return check_table(table.features, table.truth, task=task, target=table.target)
+
+
+def check_new_rows(model: TableModel, source: Source, **reading: Any) -> list[Finding]:
+    """How the rows of a table differ from those that a model of ``nrs fit`` was fitted to.
+
+    The table is read chunk by chunk, all of it; `reading` is how text files and workbooks are read.
+    Cells far beyond the training range, or most of a column unseen, are a ColumnWarning, as when
+    the rows are predicted.
+
+    Raises
+    ------
+    ValueError
+        If the table cannot be read, or the model does not know how its training rows were spread.
+    """
+    encoder, watch = model.encoder_, Watch(drift=True)
+    if encoder.profile is None:
+        raise ValueError(
+            "The model does not know how its training rows are spread: models of nrs fit do, of "
+            "this version, on tables that are neither sparse nor of thousands of features. Fit it "
+            "again."
+        )
+    columns = input_columns(model, source, **reading)
+    for chunk in stream_table_file(source, columns, **reading):
+        encoder.transform(model_rows(model, chunk), watch)
+    moved, watch.drift = encoder.moved(watch), None
+    encoder.warn(watch)
+    return [
+        Finding("drift", name, f"Rows differ from those of training: {said}.")
+        for name, said in moved.items()
+    ]
 
 
 def _read(table: Table, index: int) -> Column:

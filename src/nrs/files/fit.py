@@ -157,6 +157,7 @@ def _fitted(
     if isinstance(scored, ScoredTargets):
         about["scores_by_target"] = scored.scores_by_target()
     model.about_ = about | more
+    model.encoder_.learn_profile(table.features)
     return FittedFile(model, table, scored, seconds)
 
 
