@@ -131,6 +131,10 @@ def test_the_command_trains_and_predicts(place, tmp_path, monkeypatch):
     done = runner.invoke(app, ["predict", "run/model.safetensors", "chair.off", "--json"])
     (row,) = json.loads(done.output)
     assert sum(entry["probability"] for entry in row["top"]) == pytest.approx(1, abs=1e-4)
+    shown = runner.invoke(app, ["info", "run/model.safetensors"]).output
+    for words in ("kind        points", "classes     ball, stick", "scores      ",
+                  "run.batch_size=8", "seed        ", "fitted to   clouds "):  # fmt: skip
+        assert words in shown, words
     (tmp_path / "broken.off").write_text("OFF\n4 4 0\n0 0 0\n")
     done = runner.invoke(app, ["predict", "run/model.safetensors", "broken.off"])
     assert done.exit_code == 2

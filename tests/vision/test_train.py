@@ -213,6 +213,10 @@ def test_the_command_line(tiny, tmp_path, pictures):
     assert "class-" in result.output
     result = CliRunner().invoke(app, ["predict", model, str(pictures / "test"), "--json"])
     assert len(json.loads(result.output)) == 6
+    shown = CliRunner().invoke(app, ["info", model]).output
+    for words in ("kind        image", "classes     class-", "scores      ", "train.epochs=1",
+                  "seed        ", "fitted to   pictures "):  # fmt: skip
+        assert words in shown, words
     saved = tmp_path / "top.csv"
     CliRunner().invoke(app, ["predict", model, str(pictures / "test"), "-o", str(saved)])
     assert saved.read_text().startswith("input,label_1,probability_1")

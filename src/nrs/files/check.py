@@ -23,6 +23,7 @@ from nrs.tabular.encode.encoder import decide_text
 from nrs.tabular.encode.table import Table, read_table
 from nrs.tabular.encode.text import is_text
 from nrs.tabular.predict_file import Source, input_columns, model_rows
+from nrs.tabular.rows.sample import hashed
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,8 +39,9 @@ LEAK = 0.98
 MIN_OF_CLASS = 3
 # Classes beyond which a target of numbers is hardly one of classes.
 MANY_CLASSES = 50
-# Share of rows that repeat others, from which on scores are flattered.
-MIN_REPEATED = 0.02
+# Share of rows that repeat others, from which on scores are flattered; columns that are left out to
+# see how often rows are the same by chance.
+MIN_REPEATED, MAX_LEFT_OUT = 0.04, 50
 # Columns and rows that are looked at for leaks.
 MAX_TRIED, TRIED_ROWS = 300, 3_000
 _ID_NAME = re.compile(
@@ -207,23 +209,41 @@ def _mixed_units(name: str, column: Column) -> Iterator[Finding]:
         )
 
 
+def _first_seen(codes: np.ndarray) -> np.ndarray:
+    """Codes that count the values in the order in which they come."""
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _pairs(keys: np.ndarray) -> float:
+    """How many pairs of rows have the same key."""
+    counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
+    return float((counts * (counts - 1)).sum() / 2)
+
+
 def _duplicates(columns: Sequence[Column], truth: np.ndarray | None) -> Iterator[Finding]:
-    """Rows that come more than once, in a table whose rows should hardly be the same by chance."""
+    """Rows that come more than once, and more often than chance would have it.
+
+    By chance, more pairs of rows differ in a single column than in none.
+    """
     if not columns or len(columns[0].values) < MIN_ROWS:
         return
     parts = [np.unique(one.values, return_inverse=True)[1] for one in columns]
     if truth is not None and truth.ndim == 1:
         parts.append(np.unique(truth, return_inverse=True)[1])
     n = len(parts[0])
-    # A column that differs in most rows: then two rows are not the same by chance.
-    if max(int(one.max()) + 1 for one in parts) < 0.3 * n:
+    # Columns that say the same count once.
+    parts = list({_first_seen(codes).tobytes(): codes for codes in parts}.values())
+    # A row is known by the sum of its cells' hashes, from which one column can be taken away.
+    keys = [hashed(codes, salt) for salt, codes in enumerate(parts)]
+    whole = np.sum(keys, axis=0, dtype=np.uint64)
+    extra = n - len(np.unique(whole))
+    if extra < max(3, MIN_REPEATED * n):
         return
-    keys = np.zeros(n, dtype=np.uint64)
-    for codes in parts:
-        keys = (keys * np.uint64(0x9E3779B97F4A7C15)) ^ (codes.astype(np.uint64) + np.uint64(1))
-        keys ^= keys >> np.uint64(29)
-    extra = n - len(np.unique(keys))
-    if extra >= max(3, MIN_REPEATED * n):
+    tried = np.linspace(0, len(keys) - 1, min(len(keys), MAX_LEFT_OUT)).astype(int)
+    same = _pairs(whole)
+    nearly = [_pairs(whole - keys[place]) - same for place in tried]
+    if same > np.mean(nearly) * len(keys):
         share = 100 * extra / n
         yield Finding(
             "duplicates",

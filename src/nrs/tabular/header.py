@@ -391,7 +391,11 @@ SHOWN = record(
     {
         "estimator": text(100),
         "encoder": _encoder,
-        "target": tagged("kind", _OF_CLASSES | _OF_NUMBERS),
+        # A ranker's is of neither.
+        "target": either(
+            tagged("kind", _OF_CLASSES | _OF_NUMBERS),
+            record({"kind": choice("ranking")}, others=anything),
+        ),
         "recipe": mapping(plain),
         "about": optional(
             record(

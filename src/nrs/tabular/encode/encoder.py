@@ -382,15 +382,13 @@ class TableEncoder(BaseEstimator):
             return
         x = self.transform(X)
         flags = ((x == 0) | (x == 1)).all(axis=0)
-        known = [
-            feature
-            for feature, column in enumerate(self.groups_.tolist())
-            if self.variants_[feature] < 0
-            and (
-                self.kinds_[column] in ("number", "boolean", "duration")
-                or (self.kinds_[column] == "category" and flags[feature])
-            )
-        ]
+        known = []
+        for feature, column in enumerate(self.groups_.tolist()):
+            kind, name = self.kinds_[column], self.feature_names_out_[feature]
+            # Rare levels of training are other ones in new rows.
+            flag = kind == "category" and flags[feature] and not name.endswith("=(other)")
+            if self.variants_[feature] < 0 and (flag or kind in ("number", "boolean", "duration")):
+                known.append(feature)
         self.profile = Profile.of(x, known)
 
     def moved(self, watch: Watch) -> dict[str, str]:
