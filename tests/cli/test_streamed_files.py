@@ -1,6 +1,8 @@
 """The commands on tables in many files."""
 
 import json
+import re
+import shutil
 
 import numpy as np
 import pyarrow
@@ -122,3 +124,32 @@ def test_a_truncated_part_is_named(folder, run, tmp_path):
     result = run("fit", tmp_path, "-t", "dear")
     assert result.exit_code == 2
     assert "1.parquet must be a whole Parquet or Arrow file" in result.output
+
+
+def test_one_bad_part_does_not_lose_the_others(fitted, folder, run, tmp_path):
+    shutil.copytree(folder, tmp_path / "rooms")
+    (tmp_path / "rooms" / "1.parquet").write_bytes(b"PAR1 and then nothing")
+    rows = parquet.read_table(tmp_path / "rooms" / "2.parquet").drop_columns(["size"])
+    parquet.write_table(rows, tmp_path / "rooms" / "2b.parquet")
+    out = tmp_path / "out.csv"
+    result = run("predict", fitted[0], tmp_path / "rooms", "-o", out)
+    assert result.exit_code == 3, result.output
+    assert "400 predictions" in result.output
+    assert re.search(r"skipped: .*1\.parquet .* truncated or damaged", result.output)
+    assert re.search(r"skipped: .*2b\.parquet must have the column 'size'", result.output)
+    assert len(out.read_text().splitlines()) == 401
+    whole = run("predict", fitted[0], tmp_path / "rooms").stdout.splitlines()
+    assert whole == out.read_text().splitlines()
+    result = run("evaluate", fitted[0], f"{tmp_path}/rooms/*.parquet")
+    assert result.exit_code == 3
+    assert "392 rows" in result.output
+    # Nothing is fitted to a table of which a part is missing, and nothing written.
+    before = sorted(tmp_path.iterdir())
+    result = run("fit", tmp_path / "rooms", "-t", "dear", "-o", tmp_path / "model")
+    assert result.exit_code == 2
+    assert "1.parquet" in result.output
+    assert sorted(tmp_path.iterdir()) == before
+    for name in ("0.parquet", "2.parquet"):
+        (tmp_path / "rooms" / name).unlink()
+    assert run("predict", fitted[0], tmp_path / "rooms", "-o", tmp_path / "no.csv").exit_code == 2
+    assert not (tmp_path / "no.csv").exists()

@@ -136,6 +136,14 @@ def test_the_command_trains_and_predicts(place, tmp_path, monkeypatch):
                   "run.batch_size=8", "seed        ", "fitted to   clouds "):  # fmt: skip
         assert words in shown, words
     (tmp_path / "broken.off").write_text("OFF\n4 4 0\n0 0 0\n")
+    (tmp_path / "clouds").mkdir()
+    for name in ("chair.off", "broken.off"):
+        (tmp_path / "clouds" / name).write_text((tmp_path / name).read_text())
+    done = runner.invoke(app, ["predict", "run/model.safetensors", "clouds", "-o", "two.csv"])
+    assert done.exit_code == 3
+    assert "skipped: " in done.output
+    assert "broken.off" in done.output
+    assert len((tmp_path / "two.csv").read_text().splitlines()) == 2
     done = runner.invoke(app, ["predict", "run/model.safetensors", "broken.off"])
     assert done.exit_code == 2
     assert "broken.off must be a mesh" in done.output

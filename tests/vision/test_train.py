@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -213,6 +214,16 @@ def test_the_command_line(tiny, tmp_path, pictures):
     assert "class-" in result.output
     result = CliRunner().invoke(app, ["predict", model, str(pictures / "test"), "--json"])
     assert len(json.loads(result.output)) == 6
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    (mixed / "broken.png").write_bytes(b"no picture")
+    result = CliRunner().invoke(app, ["predict", model, str(mixed)])
+    assert result.exit_code == 2
+    shutil.copy(picture, mixed / "whole.png")
+    result = CliRunner().invoke(app, ["predict", model, str(mixed), "-o", str(mixed / "out.csv")])
+    assert result.exit_code == 3
+    assert "broken.png cannot be read as an image" in result.output
+    assert len((mixed / "out.csv").read_text().splitlines()) == 2
     shown = CliRunner().invoke(app, ["info", model]).output
     for words in ("kind        image", "classes     class-", "scores      ", "train.epochs=1",
                   "seed        ", "fitted to   pictures "):  # fmt: skip
@@ -223,7 +234,7 @@ def test_the_command_line(tiny, tmp_path, pictures):
     for arguments, message in (
         ([*command, "--set", "train.epoch=1"], "did you mean 'epochs'"),
         (["predict", model, str(tiny)], "cannot be read as an image"),
-        (["predict", model, str(tmp_path / "run" / "checkpoint")], "must hold pictures"),
+        (["predict", model, str(tmp_path / "run" / "checkpoint")], "No pictures in"),
     ):
         result = CliRunner().invoke(app, arguments)
         assert (result.exit_code, message in result.output) == (2, True), result.output
