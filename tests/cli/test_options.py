@@ -175,7 +175,7 @@ def test_settings_of_classes_are_read():
     [
         (("--groups", "patient", "--time", "day"), "groups and time cannot both"),
         (("--holdout", 1.5), "--holdout must be above 0 and below 1"),
-        (("--holdout", 0.2, "--stream"), "--holdout needs a table in memory"),
+        (("--holdout", 0.2, "--stream"), "--holdout needs two files or more"),
         (("--weight", "day"), "--weight must name a column of numbers; 'day' holds dates"),
         (("--weight", "x"), "--weight must name a column of finite numbers of at least 0"),
         (("--weight", "ill"), "--weight must name a column of its own; 'ill' is a target"),

@@ -153,3 +153,38 @@ def test_one_bad_part_does_not_lose_the_others(fitted, folder, run, tmp_path):
         (tmp_path / "rooms" / name).unlink()
     assert run("predict", fitted[0], tmp_path / "rooms", "-o", tmp_path / "no.csv").exit_code == 2
     assert not (tmp_path / "no.csv").exists()
+
+
+def test_whole_files_are_held_out(folder, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fit = ("fit", folder, "-t", "dear", "--drop", "id", "--preset", "fast", "--no-report")
+    result = run(*fit, "-o", "model", "--holdout", "0.3", "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["rows"], facts["scored_on"], facts["holdout"]) == (392, "held-out rows", 0.3)
+    # The same scores by hand, on the file that was not read.
+    found = [
+        json.loads(run("evaluate", "model.safetensors", path, "--json").stdout)
+        for path in sorted(folder.iterdir())
+    ]
+    assert [one["rows"] for one in found] == [196, 196, 196]
+    right = [np.isclose(one["log_loss"], facts["scores"]["log_loss"]) for one in found]
+    assert sum(right) == 1
+    again = json.loads(run(*fit, "-o", "again", "--holdout", "0.3", "--json").stdout)
+    assert again["scores"] == facts["scores"]
+    for option in ("--groups", "--time"):
+        result = run(*fit, "-o", "no", "--holdout", 0.3, option, "joined")
+        assert result.exit_code == 2
+        assert "--holdout must stand without groups and time" in result.output
+
+
+def test_the_page_shows_rows_of_files_that_were_held_out(folder, run, tmp_path):
+    out = tmp_path / "model"
+    result = run(
+        "fit", folder, "-t", "size", "--drop", "id", "--preset", "fast", "--holdout", 0.5,
+        "-o", out, "--task", "regression",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    page = out.with_suffix(".html").read_text(encoding="utf-8")
+    assert "held-out rows" in page
+    assert "Mispredicted rows" in page

@@ -182,9 +182,9 @@ def _made(name: str, table: LabelledTable, seed: int) -> Any:
         kind = "Classifier" if task == "classification" else "Regressor"
         return getattr(stopped, name + kind)(random_state=seed, **given)
     # The registry holds the paper's protocol; here NRS stands as a user gets it.
-    return make(
-        name, task=task, seed=seed, **({"preset": "default"} if name == "NRS" else {}), **given
-    )
+    if name == "NRS":
+        given["preset"] = "default"
+    return make(name, task=task, seed=seed, **given)
 
 
 def _settings_of(model: Any) -> dict[str, Any]:

@@ -55,7 +55,8 @@ class _Stopped(PackagePeer):
         for place, (index, encoder) in enumerate(categories.items()):
             column = table.column(int(source[index]), "category")
             known = {level: code for code, level in enumerate(encoder.levels)}
-            read = np.array([known.get(level, np.nan) for level in (*column.levels, None)])
+            # The last one is what missing cells, -1, point at.
+            read = np.array([*(known.get(level, np.nan) for level in column.levels), np.nan])
             codes[:, place] = read[column.values]
         numbers = x[:, ~np.isin(self.encoder_.groups_, list(categories))]
         if not numbers.shape[1] and not categories:

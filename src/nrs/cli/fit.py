@@ -167,10 +167,11 @@ def fit(
     columns |= {"bounds": True} if wanted.get("loss") == "aft" else {}
     # A ranker reads all rows: those of a query may be anywhere.
     stream = stream or (qid is None and is_streamed(source))
-    check_holdout(holdout, streamed=stream)
+    check_holdout(holdout)
+    parts = {} if holdout is None else {"holdout": holdout, "seed": seed}
     # The processes of a launcher such as torchrun, if there is one; one of them prints and writes.
     with processes() as group:
-        table = _read(source, target, task, columns, reading, stream)
+        table = _read(source, target, task, columns, reading, parts if stream else None)
         prints = not (quiet or as_json) and group.is_writer
         findings = check_labelled(table) if group.is_writer else []
         if prints:
@@ -228,17 +229,17 @@ def _read(
     task: str,
     columns: dict[str, Any],
     reading: dict[str, Any],
-    stream: bool,
+    streamed: dict[str, Any] | None,
 ) -> LabelledTable:
     from nrs.files.read import read_labelled, scan_labelled
 
-    if stream:
+    if streamed is not None:
         if reading["overrides"]:
             raise ValueError(
                 "--decimal, --dates, --na and --type are for text files and workbooks; a streamed "
                 "table has types of its own. Leave them out."
             )
-        return scan_labelled(source, target, task=task, **columns)
+        return scan_labelled(source, target, task=task, **columns, **streamed)
     options: dict[str, Any] = {**reading, **columns}
     return read_labelled(source, target, task=task, **options)
 

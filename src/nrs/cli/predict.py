@@ -117,7 +117,8 @@ def predict(
         )
     if output is not None:
         _check_listed_output(output)
-    predict_file, skipped = importlib.import_module(PREDICTORS[kind]).predict_file, []
+    predict_file = importlib.import_module(PREDICTORS[kind]).predict_file
+    skipped: list[str] = []
     # One bad file does not lose the others of its folder.
     given: dict[str, Any] = {"skipped": skipped} if Path(source).is_dir() else {}
     _write_listed(lambda: predict_file(model, Path(source), **given), output, as_json, safe_csv)

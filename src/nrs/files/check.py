@@ -236,7 +236,7 @@ def _duplicates(columns: Sequence[Column], truth: np.ndarray | None) -> Iterator
     parts = list({_first_seen(codes).tobytes(): codes for codes in parts}.values())
     # A row is known by the sum of its cells' hashes, from which one column can be taken away.
     keys = [hashed(codes, salt) for salt, codes in enumerate(parts)]
-    whole = np.sum(keys, axis=0, dtype=np.uint64)
+    whole: np.ndarray = np.sum(keys, axis=0, dtype=np.uint64)
     extra = n - len(np.unique(whole))
     if extra < max(3, MIN_REPEATED * n):
         return

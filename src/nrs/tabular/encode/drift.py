@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class Profile:
                 found.append(Moved(feature, points[place], below[place], float(now[place])))
         return sorted(found, key=lambda one: -abs(one.now - one.before))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """As JSON values; the arguments of an equal one."""
         return dict(vars(self))
 

@@ -393,7 +393,7 @@ class TableEncoder(BaseEstimator):
 
     def moved(self, watch: Watch) -> dict[str, str]:
         """What is spread otherwise than in training, in words by column, most first."""
-        drift, found = watch.drift, {}
+        drift, found = watch.drift, dict[str, str]()
         if drift is None or drift.counts is None or self.profile is None:
             return {}
         for one in self.profile.moved(drift.counts, drift.n_rows):
