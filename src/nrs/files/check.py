@@ -6,6 +6,7 @@ are bounded: a column is looked at in at most `MAX_ROWS` rows.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -236,7 +237,7 @@ def _duplicates(columns: Sequence[Column], truth: np.ndarray | None) -> Iterator
     parts = list({_first_seen(codes).tobytes(): codes for codes in parts}.values())
     # A row is known by the sum of its cells' hashes, from which one column can be taken away.
     keys = [hashed(codes, salt) for salt, codes in enumerate(parts)]
-    whole: np.ndarray = np.sum(keys, axis=0, dtype=np.uint64)
+    whole = functools.reduce(np.add, keys)
     extra = n - len(np.unique(whole))
     if extra < max(3, MIN_REPEATED * n):
         return
