@@ -17,6 +17,7 @@ from nrs.files.scores import AnyScored, ScoredTargets, model_outputs, score_oob,
 from nrs.files.targets import bound_values, encode_targets, target_values
 from nrs.ranking import NRSRanker
 from nrs.tabular.classifier import NRSClassifier
+from nrs.tabular.encode.drift import TRAINING_ROWS
 from nrs.tabular.predict_file import offset_column
 from nrs.tabular.recipe import FORESTS
 from nrs.tabular.regressor import NRSRegressor
@@ -166,7 +167,8 @@ def _fitted(
     if isinstance(scored, ScoredTargets):
         about["scores_by_target"] = scored.scores_by_target()
     model.about_ = about | more
-    model.encoder_.learn_profile(table.features)
+    some = np.arange(0, len(table.features), -(-len(table.features) // TRAINING_ROWS))
+    model.encoder_.learn_profile(table.features.take(some))
     return FittedFile(model, table, scored, seconds)
 
 
@@ -207,9 +209,8 @@ def _score_files(
     most, found = MAX_HELD_ROWS // len(held.parts), []
     seen = dict.fromkeys(range(len(held.parts)), 0)
     for chunk in held.chunks():
-        batch, places = labelled_rows(
-            chunk, names[:1] if len(names) == 2 and _bounds(model) else names
-        )
+        # A time may have no upper bound.
+        batch, places = labelled_rows(chunk, names[:1] if _bounds(model) else names)
         left = most - seen[chunk.part]
         if left > 0 and len(places):
             found.append((pyarrow.Table.from_batches([batch.slice(0, left)]), places[:left]))

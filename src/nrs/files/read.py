@@ -223,7 +223,8 @@ def scan_labelled(
     missing in some rows.
     """
     check_task(task)
-    table, apart = Table(source), list[str]()
+    table = Table(source)
+    apart: list[str] = []
     if holdout is not None:
         if groups is not None or time is not None:
             raise ValueError(

@@ -223,7 +223,7 @@ _ENCODER_STATE = record(
         "profile": optional(
             record(
                 {
-                    "features": list_of(COUNT),
+                    "features": list_of(COUNT, 1),
                     "points": list_of(list_of(real(-LIMIT, LIMIT), 1)),
                     "below": list_of(list_of(real(0, 1), 1)),
                     "n_rows": SIZE,

@@ -124,6 +124,13 @@ def test_a_wide_table_has_no_profile():
     assert encoder.profile is None
 
 
+def test_dates_alone_have_no_profile():
+    rows = _rows(50, 0)[["day"]]
+    encoder = TableEncoder().fit(rows)
+    encoder.learn_profile(rows)
+    assert encoder.profile is None
+
+
 def test_a_rare_flag_is_seen():
     x = np.zeros((1000, 1))
     x[:20] = 1

@@ -389,11 +389,13 @@ class TableEncoder(BaseEstimator):
             flag = kind == "category" and flags[feature] and not name.endswith("=(other)")
             if self.variants_[feature] < 0 and (flag or kind in ("number", "boolean", "duration")):
                 known.append(feature)
-        self.profile = Profile.of(x, known)
+        if known:
+            self.profile = Profile.of(x, known)
 
     def moved(self, watch: Watch) -> dict[str, str]:
         """What is spread otherwise than in training, in words by column, most first."""
-        drift, found = watch.drift, dict[str, str]()
+        drift = watch.drift
+        found: dict[str, str] = {}
         if drift is None or drift.counts is None or self.profile is None:
             return {}
         for one in self.profile.moved(drift.counts, drift.n_rows):
