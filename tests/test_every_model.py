@@ -105,7 +105,7 @@ def _check_commands(model, path, X, y):
 
     page = path.with_name("page.html")
     page.unlink(missing_ok=True)
-    given = () if getattr(model, "scaler_", None) is not None else (rows, "--html", page)
+    given = () if getattr(model, "scaler_", None) is not None else (rows, "--output", page)
     shown = json.loads(_run("explain", path, *given, "--trees", 2, "--json"))
     assert set(shown["importance"]) == set(model.feature_names_in_)
     assert len(shown["trees"]) == 2

@@ -46,6 +46,16 @@ def test_a_ranker_is_fitted_scored_and_used(documents, given, run):
     )
 
 
+def test_info_shows_a_ranker(documents, run):
+    fit = ("fit", "rows.csv", "-t", "grade", "--qid", "query", "--preset", "fast", "--no-report")
+    assert run(*fit, "--time-limit", 1).exit_code == 0
+    shown = run("info", "rows.safetensors").output
+    for words in ("estimator   NRSRanker", "task        ranking", "scores      NDCG@10",
+                  "columns     2: bm25 (number), age (number)", "qid         query", "seed ",
+                  "settings    ", "fitted to   "):  # fmt: skip
+        assert words in shown, words
+
+
 def test_parts_of_a_table_are_read_whole(documents, run):
     result = run(
         "fit", "*.parquet", "-t", "grade", "--qid", "query", "--preset", "fast", "--time-limit", 2,

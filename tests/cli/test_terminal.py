@@ -129,3 +129,24 @@ def test_warnings_and_logs_print():
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert re.fullmatch(r"warning: a\\x1b\[31m\nb\\x1b\[31m\n", result.stderr)
+
+
+def test_how_far_a_fit_is_shows_in_lines_where_there_is_no_terminal():
+    code = (
+        "import logging; from nrs.cli.terminal import show_warnings; show_warnings()\n"
+        "for epoch in range(50): logging.getLogger('nrs.training').info('epoch %d', epoch)\n"
+        "logging.getLogger('nrs.training').warning('serious')"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (result.stdout, result.stderr) == ("", "epoch 0\nserious\n")
+
+
+def test_a_fit_logs_its_epochs(churn, run, tmp_path, caplog):
+    with caplog.at_level("INFO", logger="nrs.training"):
+        fit = ("fit", churn[0] / "churn.csv", "-t", "churned", "--preset", "fast", "--no-report")
+        assert run(*fit, "-o", tmp_path / "m").exit_code == 0
+        logged = len(caplog.messages)
+        assert run(*fit, "-o", tmp_path / "n", "--quiet").exit_code == 0
+    assert re.match(r"epoch 1 of \d+ .* val_loss", caplog.messages[0])
+    assert len(caplog.messages) == logged

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -17,7 +18,7 @@ from nrs.vision.predict import ImageModel, predict_file
 from nrs.vision.train import classification_loss, read_recipe, recipes, run
 from tests.forked import run_ranks
 
-RECIPE = """# nrs train vision --config tiny.toml --out run
+RECIPE = """# nrs train vision --config tiny.toml --output run
 [model]
 name = "cifar/resnet20"
 head = "nrs"
@@ -51,7 +52,7 @@ def test_every_recipe_reads_and_names_its_command(name):
 
     first = (resources.files("nrs.vision") / f"recipes/{name}.toml").read_text().splitlines()[0]
     assert first.startswith("# ")
-    assert f"nrs train vision --config {name} --out" in first
+    assert f"nrs train vision --config {name} --output" in first
     parts = read_recipe(name)
     with torch.device("meta"):
         settings = {"pretrained": False, "weights": ""}
@@ -201,7 +202,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
 
 def test_the_command_line(tiny, tmp_path, pictures):
     out = tmp_path / "run"
-    command = ["train", "vision", "--config", str(tiny), "--out", str(out)]
+    command = ["train", "vision", "--config", str(tiny), "--output", str(out)]
     result = CliRunner().invoke(app, [*command, "--set", "train.epochs=1"])
     assert result.exit_code == 0, result.output
     assert "top-1" in result.output
@@ -213,13 +214,27 @@ def test_the_command_line(tiny, tmp_path, pictures):
     assert "class-" in result.output
     result = CliRunner().invoke(app, ["predict", model, str(pictures / "test"), "--json"])
     assert len(json.loads(result.output)) == 6
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    (mixed / "broken.png").write_bytes(b"no picture")
+    result = CliRunner().invoke(app, ["predict", model, str(mixed)])
+    assert result.exit_code == 2
+    shutil.copy(picture, mixed / "whole.png")
+    result = CliRunner().invoke(app, ["predict", model, str(mixed), "-o", str(mixed / "out.csv")])
+    assert result.exit_code == 3
+    assert "broken.png cannot be read as an image" in result.output
+    assert len((mixed / "out.csv").read_text().splitlines()) == 2
+    shown = CliRunner().invoke(app, ["info", model]).output
+    for words in ("kind        image", "classes     class-", "scores      ", "train.epochs=1",
+                  "seed        ", "fitted to   pictures "):  # fmt: skip
+        assert words in shown, words
     saved = tmp_path / "top.csv"
     CliRunner().invoke(app, ["predict", model, str(pictures / "test"), "-o", str(saved)])
     assert saved.read_text().startswith("input,label_1,probability_1")
     for arguments, message in (
         ([*command, "--set", "train.epoch=1"], "did you mean 'epochs'"),
         (["predict", model, str(tiny)], "cannot be read as an image"),
-        (["predict", model, str(tmp_path / "run" / "checkpoint")], "must hold pictures"),
+        (["predict", model, str(tmp_path / "run" / "checkpoint")], "No pictures in"),
     ):
         result = CliRunner().invoke(app, arguments)
         assert (result.exit_code, message in result.output) == (2, True), result.output
@@ -230,7 +245,7 @@ COMMAND = "from nrs.cli.main import main; main()"
 
 
 def test_two_processes_train_and_one_writes(tiny, tmp_path):
-    command = ["train", "vision", "--config", tiny, "--out", tmp_path / "run"]
+    command = ["train", "vision", "--config", tiny, "--output", tmp_path / "run"]
     said = run_ranks(COMMAND, 2, *command, "--set", "train.epochs=1", "--set", "run.device=cpu")
     assert sum(text.count("top-1") for text in said) == 1
     assert read_model(tmp_path / "run" / "model.safetensors").kind == "image"
@@ -239,7 +254,7 @@ def test_two_processes_train_and_one_writes(tiny, tmp_path):
 @pytest.mark.heavy
 def test_torchrun_trains_with_two_processes(tiny, tmp_path):
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command = ["-m", "nrs", "train", "vision", "--config", str(tiny), "--out", "run"]
+    command = ["-m", "nrs", "train", "vision", "--config", str(tiny), "--output", "run"]
     done = subprocess.run(
         [*start, *command, "--set", "train.epochs=1", "--set", "run.device=cpu"],
         cwd=tmp_path, capture_output=True, text=True, timeout=180,

@@ -28,6 +28,7 @@ def evaluate(
         typer.Option(
             "--target",
             "-t",
+            metavar="COLUMN",
             help="Column with the truth; default: as in the fit. Several: comma-separated, or "
             "repeat the option.",
         ),
@@ -49,7 +50,7 @@ def evaluate(
 
     Example: nrs evaluate churn.safetensors next_month.csv
     """
-    from nrs.cli.predict import check_files
+    from nrs.cli.predict import check_files, end_skipped, good_parts
     from nrs.files.evaluate import evaluate_file
     from nrs.files.load import load_model
     from nrs.files.scores import ScoredTargets
@@ -60,7 +61,12 @@ def evaluate(
     names = target or ([known] if isinstance(known, str) else known)
     if names is None:
         raise ValueError(f"{model} does not name its target; add --target COLUMN")
-    scored, unlabelled = evaluate_file(fitted, source, names, qid=qid, **reading)
+    wanted = [
+        *getattr(fitted, "feature_names_in_", []),
+        *([names] if isinstance(names, str) else []),
+    ]
+    parts, skipped = good_parts(source, wanted)
+    scored, unlabelled = evaluate_file(fitted, parts, names, qid=qid, **reading)
     scores = scored.scores()
     by_target = scored.scores_by_target() if isinstance(scored, ScoredTargets) else {}
     several, names = bool(by_target), list(by_target) or names
@@ -68,6 +74,7 @@ def evaluate(
         facts = {"rows": len(scored), "unlabelled": unlabelled, "target": names[0]}
         shown = {"target": names, "scores_by_target": by_target} if several else {}
         echo_json(facts | shown | scores)
+        end_skipped(skipped)
         return
     what = f"mean of {len(names)} targets" if several else names[0]
     echo(f"{source}: {len(scored):,} rows, {what} {score_line(scores)}")
@@ -75,3 +82,4 @@ def evaluate(
         echo_scores(by_target)
     if unlabelled:
         echo(f"left out {unlabelled:,} rows without a value of {' or '.join(names)}")
+    end_skipped(skipped)

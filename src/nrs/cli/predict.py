@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,9 @@ from nrs.cli.errors import refusals
 from nrs.cli.options import AsJson, Jobs, Model
 from nrs.cli.reading import reads_files
 from nrs.cli.terminal import echo, echo_json, table_output
+
+# The exit code where some files of a folder could not be read.
+SKIPPED = 3
 
 # The kind in a model file's header -> the module whose predict_file(model, input) reads such a
 # model and such an input, and returns one row per prediction. Tables are streamed instead.
@@ -59,7 +62,9 @@ def predict(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", help="Input column to copy to the output; may be repeated."),
+        typer.Option(
+            "--keep", metavar="COLUMN", help="Input column to copy to the output; may be repeated."
+        ),
     ] = None,
     safe_csv: Annotated[
         bool,
@@ -113,7 +118,34 @@ def predict(
     if output is not None:
         _check_listed_output(output)
     predict_file = importlib.import_module(PREDICTORS[kind]).predict_file
-    _write_listed(lambda: predict_file(model, Path(source)), output, as_json, safe_csv)
+    skipped: list[str] = []
+    # One bad file does not lose the others of its folder.
+    given: dict[str, Any] = {"skipped": skipped} if Path(source).is_dir() else {}
+    _write_listed(lambda: predict_file(model, Path(source), **given), output, as_json, safe_csv)
+    end_skipped(skipped)
+
+
+def good_parts(source: str, wanted: Sequence[str]) -> tuple[str | list[str], list[str]]:
+    """The parts of a folder or a pattern that have these columns, and what the others lack."""
+    from nrs.datasets.parts import is_parts, whole_parts
+
+    if "://" in source or not is_parts(source):
+        return source, []
+    return whole_parts(source, wanted)
+
+
+def end_skipped(skipped: Sequence[str]) -> None:
+    """Name the files that were skipped, and end with an exit code that says so.
+
+    Raises
+    ------
+    typer.Exit
+    """
+    for said in skipped:
+        echo(f"skipped: {said}", err=True)
+    if skipped:
+        echo(f"skipped files: {len(skipped)}; the others were read", err=True)
+        raise typer.Exit(SKIPPED)
 
 
 def check_files(*paths: str | Path) -> None:
@@ -154,7 +186,9 @@ def _predict_table(
         output_format(output)
     fitted = load_model(model)
     fitted.n_jobs = jobs
-    chunks = predict_chunks(fitted, source, **options)
+    wanted = [*getattr(fitted, "feature_names_in_", []), *options["keep"]]
+    parts, skipped = good_parts(source, wanted)
+    chunks = predict_chunks(fitted, parts, **options)
     if output is None:
         # The first chunk is read before anything is printed.
         first = next(chunks)
@@ -163,6 +197,7 @@ def _predict_table(
             writer.write(first)
             for chunk in chunks:
                 writer.write(chunk)
+        end_skipped(skipped)
         return
     n_rows = 0
     with write_table_file(output, safe_csv=safe_csv) as writer:
@@ -173,6 +208,7 @@ def _predict_table(
         echo_json({"rows": n_rows, "wrote": str(output)})
     else:
         echo(f"{n_rows:,} predictions in {output}")
+    end_skipped(skipped)
 
 
 def _check_listed_output(output: Path) -> None:

@@ -6,8 +6,10 @@ import codecs
 import io
 import json
 import logging
+import math
 import re
 import sys
+import time
 import warnings
 from typing import Any, BinaryIO, cast
 
@@ -116,6 +118,24 @@ def _text(cell: str | tuple[str, ...], style: str = "") -> Any:
     return Text("\n".join(map(printable, lines)), style)
 
 
+class _Seldom(logging.Filter):
+    """Lets a line on how far a task is pass every `SECONDS` at most, and all that is serious."""
+
+    SECONDS = 2.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = -math.inf
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno > logging.INFO:
+            return True
+        if time.monotonic() - self._last < self.SECONDS:
+            return False
+        self._last = time.monotonic()
+        return True
+
+
 def show_warnings() -> None:
     """Let warnings and log messages of any library be printable lines as well."""
 
@@ -134,4 +154,11 @@ def show_warnings() -> None:
 
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(Formatter())
+    # How far a fit is, where no terminal shows a bar.
+    progress = logging.StreamHandler()
+    progress.setFormatter(Formatter())
+    progress.addFilter(_Seldom())
+    logging.getLogger("nrs").addHandler(progress)
+    logging.getLogger("nrs").setLevel(logging.INFO)
+    logging.getLogger("nrs").propagate = False
     warnings.formatwarning = format_warning

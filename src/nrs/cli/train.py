@@ -8,12 +8,15 @@ from typing import Annotated
 import typer
 
 from nrs.cli.errors import refusals
+from nrs.cli.options import Command
 from nrs.cli.terminal import echo
 
 train = typer.Typer(help="Train networks from configuration files.", no_args_is_help=True)
 
 Config = Annotated[str, typer.Option(help="TOML file, or the name of a recipe of this package.")]
-Out = Annotated[Path, typer.Option(help="Folder for checkpoints and the model file.")]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", help="Folder for checkpoints and the model file.")
+]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a value; may be repeated."),
@@ -21,7 +24,7 @@ Sets = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")]
 
 
-@train.command()
+@train.command(cls=Command)
 @refusals
 def vision(
     config: Config,
@@ -40,7 +43,7 @@ def vision(
         echo(outcome.summary())
 
 
-@train.command()
+@train.command(cls=Command)
 @refusals
 def points(
     config: Config,

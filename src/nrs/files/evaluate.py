@@ -74,7 +74,7 @@ def evaluate_file(
     }
     kinds |= {name: "text" for name, plan in plans.items() if plan.reads_text}
     task: Task = "regression" if classes is None else "classification"
-    truths, outputs, places, at, watch = [], [], [], 0, Watch()
+    truths, outputs, places, at, watch = [], [], [], 0, Watch(drift=True)
     offset = offset_column(model)
     for chunk in stream_table_file(source, columns | offset | kinds, **reading):
         for name, plan in plans.items():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrs._util.text import plain
 from nrs.files.queries import ScoredQueries
 from nrs.tabular.predict_file import TargetColumns, with_offset
 from nrs.tabular.targets.columns import ColumnsTarget
@@ -79,8 +80,8 @@ class Scored:
             rmse = float(np.sqrt(errors.mean()))
             # By the delta method.
             margin = _Z * float(errors.std()) / np.sqrt(n) / (2 * rmse) if rmse > 0 else 0.0
-            said = f"RMSE {rmse:.4g} ± {margin:.3g}, guessing the mean "
-            said += f"{float(np.sqrt(guessed.mean())):.4g}"
+            said = f"RMSE {plain(rmse)} ± {plain(margin, 3)}, guessing the mean "
+            said += plain(float(np.sqrt(guessed.mean())))
             return said + ("" if _is_better(guessed - errors) else NO_BETTER)
         labels, codes, counts = np.unique(truth, return_inverse=True, return_counts=True)
         right, majority = truth == predicted, codes == counts.argmax()

@@ -109,6 +109,7 @@ def predict_file(
     source: str | os.PathLike[str],
     *,
     pictures: str | os.PathLike[str] | None = ".",
+    skipped: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Predict the class of a mesh or cloud, or of every one in a folder.
 
@@ -123,6 +124,8 @@ def predict_file(
     pictures : path, optional
         The folder for a picture of each cloud with its critical points, ``<name>-critical.png``
         (``<name>-critical-2.png`` of a second file of that name); None draws none.
+    skipped : list of str, optional
+        Gets what is wrong with files that cannot be read; without it the first one is raised.
 
     Returns
     -------
@@ -141,7 +144,14 @@ def predict_file(
     drawn: Counter[str] = Counter()
     for path in _files(Path(source)):
         n = header["points"]
-        whole = torch.from_numpy(read_cloud(path, n, normals=encoder.normals, whole=True))
+        try:
+            points = read_cloud(path, n, normals=encoder.normals, whole=True)
+        except (ValueError, OSError) as error:
+            if skipped is None:
+                raise
+            skipped.append(str(error))
+            continue
+        whole = torch.from_numpy(points)
         cloud = unit_sphere(spread_points(whole, n))
         best = class_probabilities(encoder, cloud.unsqueeze(0))[0].topk(min(TOP, len(classes)))
         top = [
@@ -158,6 +168,8 @@ def predict_file(
             draw_cloud(picture, cloud, critical_weights(encoder, cloud), title=title)
             row["picture"] = str(picture)
         rows.append(row)
+    if not rows and skipped:
+        raise ValueError(skipped[0])
     return rows
 
 

@@ -118,7 +118,11 @@ def predict_chunks(
         raise ValueError("interval needs a regressor; this model predicts classes")
     if sets is not None and not hasattr(model, "sets_around"):
         raise ValueError("sets needs a classifier; this model predicts numbers")
-    columns, joined, watch = input_columns(model, source, **reading), model.joined_by(), Watch()
+    columns, joined, watch = (
+        input_columns(model, source, **reading),
+        model.joined_by(),
+        Watch(drift=True),
+    )
     columns |= joined
     read = columns | offset_column(model, offset)
     chunks = stream_table_file(source, read, also=keep, **reading)

@@ -129,9 +129,19 @@ class ImageModel:
 
 
 def predict_file(
-    model: str | os.PathLike[str], source: str | os.PathLike[str]
+    model: str | os.PathLike[str],
+    source: str | os.PathLike[str],
+    *,
+    skipped: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Give the five most probable classes of a picture, or of every picture in a folder.
+
+    Parameters
+    ----------
+    model : path
+    source : path
+    skipped : list of str, optional
+        Gets what is wrong with pictures that cannot be read; without it the first one is raised.
 
     Returns
     -------
@@ -149,8 +159,22 @@ def predict_file(
     if source.is_dir():
         paths = sorted(p for p in source.rglob("*") if p.suffix.lower() in PICTURES)
         if not paths:
-            raise ValueError(f"{source} must hold pictures, however: there are none")
+            raise ValueError(f"No pictures in {source}; name a picture, or a folder of some")
     else:
         paths = [source]
-    found = ImageModel.load(model).top(paths)
-    return [{"input": str(path), "top": top} for path, top in zip(paths, found, strict=True)]
+    network, found = ImageModel.load(model), []
+    for start in range(0, len(paths), BATCH):
+        good, pictures = [], []
+        for path in paths[start : start + BATCH]:
+            try:
+                pictures.append(open_picture(path))
+                good.append(path)
+            except (ValueError, OSError) as error:
+                if skipped is None:
+                    raise
+                skipped.append(str(error))
+        tops = network.top(pictures) if pictures else []
+        found += [{"input": str(path), "top": top} for path, top in zip(good, tops, strict=True)]
+    if not found and skipped:
+        raise ValueError(skipped[0])
+    return found
