@@ -82,6 +82,16 @@ class TargetColumns:
         names = [f"probability_{name}{end}" for name, end in zip(self.names, ends, strict=True)]
         return dict(zip(names, values.T, strict=True))
 
+    def of_classes(
+        self, classes: Sequence[np.ndarray], values: Sequence[np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """One output column per target and class, of its chances (n_rows, n_classes) by target."""
+        return {
+            f"probability_{name}_{label}": chances
+            for name, known, each in zip(self.names, classes, values, strict=True)
+            for label, chances in zip(known.tolist(), each.T, strict=True)
+        }
+
 
 def predict_chunks(
     model: TableModel,
@@ -114,6 +124,7 @@ def predict_chunks(
 
     if probabilities and not hasattr(model, "predict_proba"):
         raise ValueError("probabilities needs a classifier; this model predicts numbers")
+<<<<<<< HEAD
     if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("interval needs a regressor; this model predicts classes")
     if sets is not None and not hasattr(model, "sets_around"):
@@ -123,6 +134,10 @@ def predict_chunks(
         model.joined_by(),
         Watch(drift=True),
     )
+=======
+    check_levels(model, interval, sets)
+    columns, joined, watch = input_columns(model, source, **reading), model.joined_by(), Watch()
+>>>>>>> 15b4e61 (nrs serve answers over HTTP: JSON or Arrow in, limits, metrics, OpenAPI)
     columns |= joined
     read = columns | offset_column(model, offset)
     chunks = stream_table_file(source, read, also=keep, **reading)
@@ -132,7 +147,10 @@ def predict_chunks(
         # By position: a kept column may be one that the model reads, too.
         X = model_rows(model, chunk.select(range(len(columns))))
         added = chunk.columns[len(columns) : len(read)]
-        found = _predictions(model, X, probabilities, interval, sets, watch, added)
+        outputs = with_offset(model, model.outputs(X, watch=watch), added)
+        found = answer_columns(
+            model, outputs, X, probabilities=probabilities, interval=interval, sets=sets
+        )
         kept = dict(zip(keep, chunk.columns[len(read) :], strict=True))
         if both := kept.keys() & found.keys():
             raise ValueError(
@@ -140,6 +158,14 @@ def predict_chunks(
             )
         yield pyarrow.table(kept | found)
     model.encoder_.warn(watch)
+
+
+def check_levels(model: TableModel, interval: float | None, sets: float | None) -> None:
+    """Refuse intervals or sets of a model that has none, with a ValueError."""
+    if interval is not None and not hasattr(model, "predict_interval"):
+        raise ValueError("interval needs a regressor; this model predicts classes")
+    if sets is not None and not hasattr(model, "sets_around"):
+        raise ValueError("sets needs a classifier; this model predicts numbers")
 
 
 def offset_column(model: TableModel, name: str | None = None) -> dict[str, str]:
@@ -212,18 +238,17 @@ def model_rows(model: TableModel, table: pyarrow.Table) -> pyarrow.Table | np.nd
     return np.column_stack([column.to_pandas().to_numpy() for column in table.columns])
 
 
-def _predictions(
+def answer_columns(
     model: TableModel,
+    outputs: Tensor,
     X: pyarrow.Table | np.ndarray,
+    *,
     probabilities: bool,
     interval: float | None,
     sets: float | None,
-    watch: Watch,
-    added: Sequence[ArrayLike],
 ) -> dict[str, np.ndarray]:
-    """The output columns, by name."""
+    """The output columns by name, of rows `X` whose outputs these are."""
     targets = TargetColumns.of_model(model)
-    outputs = with_offset(model, model.outputs(X, watch=watch), added)
     members: dict[str, np.ndarray] = {}
     if sets is not None:
         belongs = model.sets_around(model.target_.answer(outputs), sets)
@@ -231,6 +256,10 @@ def _predictions(
         members = dict(zip(names, belongs.T, strict=True))
     if probabilities and hasattr(model, "predict_proba"):
         chances = model.target_.answer(outputs)
+        if targets is not None and isinstance(model.target_, ColumnsTarget):
+            labels = targets.columns({"prediction": model.target_.choose(chances)})
+            by_column = model.target_.by_column(chances)
+            return labels | targets.of_classes(list(model.classes_), by_column)
         if targets is not None:
             return targets.columns({"prediction": chances > 0.5}) | targets.probabilities(chances)
         names = [f"probability_{label}" for label in model.target_.classes.tolist()]
