@@ -6,7 +6,7 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check -q
 # The constraints pin what the tests ran with; the ranges in pyproject.toml stay wide.
 INSTALL := $(PIP) install -c constraints.txt -e
 
-.PHONY: demo test test-heavy test-gpu test-fuzz engine engine-asan setup setup-peers lint format \
+.PHONY: demo test test-heavy test-gpu test-fuzz test-integrations engine engine-asan setup setup-peers lint format \
 	figures tour docs clean
 
 demo: $(VENV)/.demo
@@ -28,6 +28,11 @@ MINUTES ?= 1
 SEED ?= 0
 test-fuzz: setup
 	OMP_NUM_THREADS=1 $(RUN)/python -m benchmarks.fuzz --minutes $(MINUTES) --seed $(SEED)
+
+# The engines and tools that models live in, each in an environment of its own: NAMES=mlflow for one.
+NAMES ?=
+test-integrations: setup
+	$(RUN)/python -m tests.integrations.run $(NAMES)
 
 # Compile the engine again after a change of its sources.
 engine: setup

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nrs._util.optional import import_optional
 from nrs.tabular.encode.columns import level_text
-from nrs.tabular.predict_file import offset_column
+from nrs.tabular.predict_file import offset_column, row_columns
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,9 +52,8 @@ class RequestRows:
 
     def __init__(self, model: TableModel, max_rows: int) -> None:
         encoder = model.encoder_
-        kinds: dict[str, str] = dict(zip(encoder.column_names, encoder.kinds_, strict=True))
-        self.features = list(kinds | model.joined_by())
-        self.kinds: dict[str, str] = kinds | model.joined_by() | offset_column(model)
+        self.kinds = row_columns(model)
+        self.features = [name for name in self.kinds if name not in offset_column(model)]
         names = encoder.column_names
         self.plans = {names[k]: plan for k, plan in encoder.plans.items() if plan.reads_text}
         self.max_rows = max_rows

@@ -21,6 +21,7 @@ from nrs.tabular.targets import check_offset
 from nrs.tabular.targets.columns import ColumnsTarget
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
     from nrs.tabular.types import ArrayLike, TableModel
@@ -229,6 +230,45 @@ def input_columns(
             f"{len(names)}. Remove the others."
         )
     return dict(zip(names, kinds, strict=True))
+
+
+def row_columns(model: TableModel) -> dict[str, str]:
+    """Columns that a model reads of rows in memory, with their kinds: its features come first.
+
+    After them a ranker's column of queries and a column of offsets; ``x0``, ``x1``, … stand for
+    features without names.
+    """
+    encoder = model.encoder_
+    kinds: dict[str, str] = dict(zip(encoder.column_names, encoder.kinds_, strict=True))
+    return kinds | model.joined_by() | offset_column(model)
+
+
+def predict_frame(
+    model: TableModel,
+    frame: pandas.DataFrame,
+    *,
+    probabilities: bool = False,
+    interval: float | None = None,
+    sets: float | None = None,
+) -> pandas.DataFrame:
+    """Predict rows in a pandas frame with the columns of :func:`row_columns`.
+
+    The frame that comes back has the index of the rows and the columns of :func:`predict_chunks`.
+
+    Raises ValueError if the rows cannot be read, or the model has no intervals or sets.
+    """
+    import pandas
+
+    check_levels(model, interval, sets)
+    X: Any = frame[[*model.encoder_.column_names, *model.joined_by()]]
+    if not hasattr(model, "feature_names_in_"):
+        X = X.to_numpy()
+    added = [frame[name] for name in offset_column(model)]
+    outputs = with_offset(model, model.outputs(X), added)
+    found = answer_columns(
+        model, outputs, X, probabilities=probabilities, interval=interval, sets=sets
+    )
+    return pandas.DataFrame(found, index=frame.index)
 
 
 def model_rows(model: TableModel, table: pyarrow.Table) -> pyarrow.Table | np.ndarray:
