@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import math
 import os
 import socket
@@ -229,30 +230,41 @@ class Service:
             if self.n_waiting >= self.limits.max_waiting:
                 raise _RefusedError(503, "too many requests at once; try again")
             asked = _formats(asked, request.headers)
-            content = await self._answer(request, asked)
-            status, media_type = 200, ARROW if asked.arrow_out else JSON
-        except (_RefusedError, ValueError, TypeError) as error:
-            status = 413 if isinstance(error, TooManyRowsError) else getattr(error, "status", 422)
-            media_type = JSON
-            content = pydantic_core.to_json({"detail": printable(str(error))[:2000]})
+            status, content = await self._answer(request, asked)
+        except _RefusedError as error:
+            status, content = error.status, _reason(error)
         except starlette.requests.ClientDisconnect:
-            status, media_type, content = 499, JSON, b""
+            status, content = 499, b""
         self.metrics.requests.labels(str(status)).inc()
         self.metrics.seconds.observe(time.perf_counter() - began)
         headers = {"Retry-After": "1"} if status == 503 else {}
+        media_type = ARROW if status == 200 and asked.arrow_out else JSON
         return fastapi.Response(content, status, headers, media_type)
 
-    async def _answer(self, request: fastapi.Request, asked: Asked) -> bytes:
+    def _attempt(self, body: bytes, asked: Asked) -> tuple[int, bytes]:
+        """The status and the answer; in a thread.
+
+        An error that went through a future would keep the body alive until the next collection of
+        garbage: their frames hold each other.
+        """
+        try:
+            return 200, self.answers.answer(body, asked)
+        except TooManyRowsError as error:
+            return 413, _reason(error)
+        except (ValueError, TypeError) as error:
+            return 422, _reason(error)
+
+    async def _answer(self, request: fastapi.Request, asked: Asked) -> tuple[int, bytes]:
         self._count(1)
         try:
             body = await self._body(request)
-            future = self.pool.submit(self.answers.answer, body, asked)
+            future = self.pool.submit(self._attempt, body, asked)
         except BaseException:
             self._count(-1)
             raise
         loop = asyncio.get_running_loop()
 
-        def done(_: Future[bytes]) -> None:
+        def done(_: Future[tuple[int, bytes]]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._count, -1)
 
@@ -284,6 +296,10 @@ class Service:
         except TimeoutError:
             raise _RefusedError(408, "the body did not arrive in time") from None
         return b"".join(parts)
+
+
+def _reason(error: Exception) -> bytes:
+    return pydantic_core.to_json({"detail": printable(str(error))[:2000]})
 
 
 def _formats(asked: Asked, headers: Mapping[str, str]) -> Asked:
@@ -454,6 +470,9 @@ def serve(
     )  # fmt: skip
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=config.backlog) as listening:
+        # What there is now stays: looking for garbage among it takes longer than a request.
+        gc.collect()
+        gc.freeze()
         if started is not None:
             shown = f"[{host}]" if ":" in host else host
             started(f"http://{shown}:{listening.getsockname()[1]}")

@@ -19,6 +19,7 @@ FOLDER = ROOT / "build" / "integrations"
 TESTS = Path(__file__).parent
 # What the suite's own set-up needs besides the extra of each tool.
 NEEDED = ["hypothesis", "pytest>=8.2", "typer", "rich"]
+MORE = {"frames": ["duckdb", "ibis-framework[duckdb]", "narwhals", "polars", "skrub"]}
 
 
 def names() -> list[str]:
@@ -43,7 +44,9 @@ def environment(name: str) -> Path:
         lines = (ROOT / "constraints.txt").read_text().splitlines()
         torch.write_text("\n".join(line for line in lines if line.startswith("torch==")) + "\n")
         install = [python, "-m", "pip", "install", "-q", "-c", torch]
-        subprocess.run([*install, "-e", f"{ROOT}[{name}]", *NEEDED], check=True)
+        subprocess.run(
+            [*install, "-e", f"{ROOT}[{name}]", *NEEDED, *MORE.get(name, [])], check=True
+        )
         ready.touch()
     return python
 

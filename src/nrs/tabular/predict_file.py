@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from nrs.tabular.types import ArrayLike, TableModel
+    from nrs.tabular.types import ArrayLike, TableLike, TableModel
 Path = str | os.PathLike[str]
 Source = Path | Sequence[Path] | Table
 Label = bool | int | str
@@ -260,9 +260,9 @@ def predict_frame(
     import pandas
 
     check_levels(model, interval, sets)
-    X: Any = frame[[*model.encoder_.column_names, *model.joined_by()]]
+    X: TableLike = frame[[*model.encoder_.column_names, *model.joined_by()]]
     if not hasattr(model, "feature_names_in_"):
-        X = X.to_numpy()
+        X = frame[model.encoder_.column_names].to_numpy()
     added = [frame[name] for name in offset_column(model)]
     outputs = with_offset(model, model.outputs(X), added)
     found = answer_columns(
@@ -281,7 +281,7 @@ def model_rows(model: TableModel, table: pyarrow.Table) -> pyarrow.Table | np.nd
 def answer_columns(
     model: TableModel,
     outputs: Tensor,
-    X: pyarrow.Table | np.ndarray,
+    X: TableLike,
     *,
     probabilities: bool,
     interval: float | None,
