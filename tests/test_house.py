@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "nrs"
 # Data walks one way: a package imports only from those before it.
 ROAD = [
     "_util", "engine", "core", "datasets", "training", "tabular", "ranking", "files", "vision",
-    "points", "baselines", "pages", "paper", "mlflow", "serve",
+    "points", "baselines", "pages", "paper", "mlflow", "autogluon", "serve",
     "cli",
 ]  # fmt: skip
 

@@ -14,9 +14,10 @@ import gc
 import math
 import os
 import socket
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,8 +58,8 @@ __all__ = ["Limits", "create_app", "serve"]
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 _Level = Annotated[float | None, fastapi.Query(gt=0, lt=1)]
-# Seconds for the head of a request, and connections at once.
-HEAD_SECONDS, MAX_CONNECTIONS = 10.0, 512
+# Seconds for the head of a request, connections at once, and those that wait to be accepted.
+HEAD_SECONDS, MAX_CONNECTIONS, BACKLOG = 10.0, 512, 2048
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ class Service:
     def __init__(self, model: TableModel, limits: Limits) -> None:
         self.limits, self.metrics = limits, Metrics()
         self.answers = Answers(model, limits, self.metrics)
-        self.n_waiting = 0
+        self.n_waiting, self._counting = 0, threading.Lock()
 
     @contextlib.asynccontextmanager
     async def running(self, app: fastapi.FastAPI) -> AsyncIterator[None]:
@@ -262,14 +263,8 @@ class Service:
         except BaseException:
             self._count(-1)
             raise
-        loop = asyncio.get_running_loop()
-
-        def done(_: Future[tuple[int, bytes]]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._count, -1)
-
         # A thread cannot be stopped: its request counts until it is done.
-        future.add_done_callback(done)
+        future.add_done_callback(lambda _: self._count(-1))
         limit = self.limits.timeout
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), limit)
@@ -277,8 +272,9 @@ class Service:
             raise _RefusedError(503, f"no answer within {limit:g} s; send fewer rows") from None
 
     def _count(self, change: int) -> None:
-        self.n_waiting += change
-        self.metrics.waiting.set(self.n_waiting)
+        with self._counting:
+            self.n_waiting += change
+            self.metrics.waiting.set(self.n_waiting)
 
     async def _body(self, request: fastapi.Request) -> bytes:
         limit = self.limits.max_bytes
@@ -437,6 +433,21 @@ def _protocol() -> type[asyncio.Protocol]:
     return Impatient
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends at once only on sockets that name their protocol; others wait 40 ms between the
+    # head of an answer and its body.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
 def serve(
     path: str | os.PathLike[str],
     host: str = "127.0.0.1",
@@ -468,8 +479,7 @@ def serve(
         timeout_keep_alive=math.ceil(limits.timeout),
         timeout_graceful_shutdown=math.ceil(limits.timeout),
     )  # fmt: skip
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family, backlog=config.backlog) as listening:
+    with _listen(host, port) as listening:
         # What there is now stays: looking for garbage among it takes longer than a request.
         gc.collect()
         gc.freeze()
