@@ -125,20 +125,9 @@ def predict_chunks(
 
     if probabilities and not hasattr(model, "predict_proba"):
         raise ValueError("probabilities needs a classifier; this model predicts numbers")
-<<<<<<< HEAD
-    if interval is not None and not hasattr(model, "predict_interval"):
-        raise ValueError("interval needs a regressor; this model predicts classes")
-    if sets is not None and not hasattr(model, "sets_around"):
-        raise ValueError("sets needs a classifier; this model predicts numbers")
-    columns, joined, watch = (
-        input_columns(model, source, **reading),
-        model.joined_by(),
-        Watch(drift=True),
-    )
-=======
     check_levels(model, interval, sets)
-    columns, joined, watch = input_columns(model, source, **reading), model.joined_by(), Watch()
->>>>>>> 15b4e61 (nrs serve answers over HTTP: JSON or Arrow in, limits, metrics, OpenAPI)
+    columns, joined = input_columns(model, source, **reading), model.joined_by()
+    watch = Watch(drift=True)
     columns |= joined
     read = columns | offset_column(model, offset)
     chunks = stream_table_file(source, read, also=keep, **reading)
