@@ -46,7 +46,8 @@ engine-asan: setup
 	$(RUN)/python hatch_build.py $(ASAN) -fsanitize=address,undefined -fno-sanitize-recover=all -g -O1
 	NRS_ENGINE_FOLDER=$(ASAN) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=many EXAMPLES=$(EXAMPLES) \
 	LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so.6)" \
-	$(RUN)/python -m pytest -n 0 tests/engine tests/tabular/forest/test_compiled.py
+	$(RUN)/python -m pytest -n 0 tests/engine tests/core/test_compiled.py \
+		tests/core/test_subspace_map.py tests/tabular/forest/test_compiled.py
 
 setup: $(VENV)/.setup
 

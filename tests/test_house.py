@@ -128,7 +128,8 @@ def _own_names(tree):
 FOREIGN = {
     "_exit", "_replace", "_foreach_lerp_", "_foreach_copy_", "_version",
     # What torch knows of a call and has no public name for: only asked, never written.
-    "_C", "_are_functorch_transforms_active", "_current_level", "_len_torch_dispatch_stack",
+    "_C", "_are_functorch_transforms_active", "_current_level", "_functorch",
+    "_len_torch_dispatch_stack",
     "_has_any_global_hook", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
     "_backward_pre_hooks",
 }  # fmt: skip

@@ -106,6 +106,11 @@ def instructions() -> tuple[str | None, str]:
     return (None, said) if library is None else (said, "")
 
 
+def library() -> ctypes.CDLL | None:
+    """The engine's library, or None where torch computes."""
+    return None if instructions()[0] is None else _loaded()
+
+
 def show_config() -> dict[str, str]:
     """Say which engine trains and predicts tables on the CPU, with which instructions, and why.
 
