@@ -61,7 +61,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
             return library, level
     if found:
         return None, "this processor has no AVX2"
-    return None, "it was not built: there was no compiler when nrs was installed"
+    return None, "it was not built: no compiler worked when nrs was installed"
 
 
 def _path(level: str) -> Path:
