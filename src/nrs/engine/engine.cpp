@@ -11,7 +11,7 @@
 
 #define NRS_EXPORT extern "C" __attribute__((visibility("default")))
 
-NRS_EXPORT int64_t nrs_version(void) { return 2; }
+NRS_EXPORT int64_t nrs_version(void) { return 3; }
 
 NRS_EXPORT const char *nrs_instructions(void) {
 #if defined(__AVX512F__)

@@ -40,6 +40,14 @@ typedef struct {
   const float *column_low, *column_rate;
 } nrs_reading;
 
+// Directions of monotone constraints: 1, -1, or 0 for what is free. Those of inputs are multiplied by
+// how many their subspace reads; an output of direction 0 reads all units.
+typedef struct {
+  const float *inputs;                 // (K, G, F)
+  const float *const *units;           // (layers) of (K, width)
+  const float *outputs;                // (K, outputs)
+} nrs_directions;
+
 // A forest in training. K members of G subspaces of F inputs each, layers of so many `widths`
 // (the first is G), and outputs.
 typedef struct {
@@ -51,6 +59,7 @@ typedef struct {
   const nrs_norm *norms;               // (layers) of (K, width)
   const nrs_parameter *hidden;         // (layers - 1) of (K, width, width before)
   nrs_parameter out_weight, out_bias;  // (K, outputs, last width), (K, outputs)
+  const nrs_directions *directions;    // or null
 } nrs_forest;
 
 // What does not change from step to step. Loss: 0 softmax, 1 logistic, 2 squared.
