@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nrs.cli.errors import refusals
+from nrs.cli.kinds import PACKAGES, work_of
 from nrs.cli.options import AsJson, Model, echo_scores, score_line
 from nrs.cli.terminal import echo, echo_json
 
@@ -32,6 +33,12 @@ def info(model: Model, as_json: AsJson = False) -> None:
     if file.kind == "table":
         with loading(model):
             facts |= _of_table(file.header)
+    describe = None
+    if file.kind in PACKAGES:
+        describe = getattr(work_of(file.kind, "predict"), "describe", None)
+    if describe is not None:
+        with loading(model):
+            facts |= describe(file.header)
     with loading(model):
         facts["made"] = mapping(plain)(file.made, "made")
     if as_json:

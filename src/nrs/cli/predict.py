@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,16 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from nrs.cli.errors import refusals
+from nrs.cli.kinds import PACKAGES, end_if_skipped, work_of
 from nrs.cli.options import AsJson, Jobs, Model
 from nrs.cli.reading import reads_files
 from nrs.cli.terminal import echo, echo_json, table_output
 
-# The kind in a model file's header -> the module whose predict_file(model, input) reads such a
-# model and such an input, and returns one row per prediction. Tables are streamed instead.
-PREDICTORS = {
-    "image": "nrs.vision.predict",
-    "points": "nrs.points.predict",
-}
 # Written without pyarrow, which only those who work with tables need.
 PLAIN = (".csv", ".json")
 
@@ -76,7 +70,8 @@ def predict(
     """Predict with a saved model; the model file says what it reads.
 
     The rows of a table are read, predicted and written in chunks, so a file may be larger than
-    memory. Images and point clouds get their five most probable classes with probabilities.
+    memory. Images and point clouds get their five most probable classes with probabilities; files
+    that cannot be read are named and skipped, and the exit code is then 3.
 
     Example: nrs predict churn.safetensors new.csv -o out.csv --keep customer_id
     """
@@ -100,9 +95,9 @@ def predict(
             **reading,
         )
         return
-    if kind not in PREDICTORS:
+    if kind not in PACKAGES:
         raise ValueError(
-            f"{model} must hold a model of kind table, ranker, {', '.join(PREDICTORS)}; its kind "
+            f"{model} must hold a model of kind table, ranker, {', '.join(PACKAGES)}; its kind "
             f"is {kind!r}. See: nrs info {model}"
         )
     if keep or interval is not None or sets is not None:
@@ -112,8 +107,16 @@ def predict(
         )
     if output is not None:
         _check_listed_output(output)
-    predict_file = importlib.import_module(PREDICTORS[kind]).predict_file
-    _write_listed(lambda: predict_file(model, Path(source)), output, as_json, safe_csv)
+    predict_file = work_of(kind, "predict").predict_file
+    skipped: list[tuple[str, str]] = []
+
+    def readable() -> list[dict[str, Any]]:
+        rows = predict_file(model, Path(source))
+        skipped.extend((row["input"], row["error"]) for row in rows if "error" in row)
+        return [row for row in rows if "error" not in row]
+
+    _write_listed(readable, output, as_json, safe_csv)
+    end_if_skipped(skipped)
 
 
 def check_files(*paths: str | Path) -> None:
