@@ -53,7 +53,7 @@ def test_the_trunk_of_timms_vgg_ends_there_too():
 @pytest.mark.parametrize("head", ["linear", "nrs"])
 @pytest.mark.parametrize("name", ["vgg11", "alexnet", "squeezenet1_1", "googlenet", "resnet18"])
 def test_the_same_layers_with_weights_and_without(name, head, monkeypatch):
-    monkeypatch.setattr("nrs.vision.models.load_weights", lambda model, path: None)
+    monkeypatch.setattr("nrs.vision.models.read_weights", lambda path: ({}, False))
     plain = ModelSettings(f"torchvision/{name}", head=head)
     loaded = ModelSettings(f"torchvision/{name}", head=head, weights="theirs.safetensors")
     with torch.device("meta"):

@@ -9,7 +9,7 @@ from nrs.cli.kinds import PACKAGES, work_of
 from nrs.cli.options import AsJson, Model, echo_scores, score_line
 from nrs.cli.terminal import echo, echo_json
 
-_MAX_SHOWN = 20
+_MAX_SHOWN, _MAX_LISTED = 20, 100
 
 
 @refusals
@@ -52,6 +52,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
     scores, by_target = about.pop("scores", None), about.pop("scores_by_target", None)
     about.pop("labels", None)
     facts |= {name.replace("_", " "): value for name, value in about.items()}
+    scores = scores or facts.pop("scores", None)
     if scores:
         facts["scores"] = score_line(scores)
     for name, value in facts.items():
@@ -73,7 +74,10 @@ def info(model: Model, as_json: AsJson = False) -> None:
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{name}: {_shown(one)}" for name, one in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    more = f" and {len(value) - _MAX_LISTED} more" if len(value) > _MAX_LISTED else ""
+    return ", ".join(map(str, value[:_MAX_LISTED])) + more
 
 
 def _of_table(header: dict[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import json
 import logging
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 import typer
@@ -116,12 +118,29 @@ def _text(cell: str | tuple[str, ...], style: str = "") -> Any:
     return Text("\n".join(map(printable, lines)), style)
 
 
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep="\n")
+
+
+@contextlib.contextmanager
+def log_lines(*, shown: bool) -> Iterator[None]:
+    """Within the block what this package logs is on standard error, progress included."""
+    logger = logging.getLogger("nrs")
+    level, handler = logger.level, logging.StreamHandler()
+    handler.setFormatter(_Lines())
+    if shown:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
 def show_warnings() -> None:
     """Let warnings and log messages of any library be printable lines as well."""
-
-    class Formatter(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return printable(super().format(record), keep="\n")
 
     def format_warning(
         message: Warning | str,
@@ -133,5 +152,5 @@ def show_warnings() -> None:
         return f"warning: {printable(message)}\n"
 
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(Formatter())
+        logging.lastResort.setFormatter(_Lines())
     warnings.formatwarning = format_warning

@@ -19,6 +19,8 @@ _WORDS = {
     "log_loss": "log loss",
     "roc_auc": "ROC AUC",
 }
+# Scores that are no shares.
+_PLAIN = ("log_loss", "roc_auc")
 
 
 def draw_folder_report(evaluated: EvaluatedFolder, model: str) -> Html:
@@ -56,7 +58,7 @@ def _summary(evaluated: EvaluatedFolder) -> Html:
     if skipped:
         lead += f" {skipped:,} more could not be read and were skipped."
     tiles = [
-        tile(f"{value:.4f}" if name == "log_loss" else f"{100 * value:.1f} %", _WORDS[name])
+        tile(f"{value:.4f}" if name in _PLAIN else f"{100 * value:.1f} %", _WORDS[name])
         for name, value in scored.scores().items()
     ]
     parts = tag("p", lead, class_="lead"), tag("ul", *tiles, class_="tiles")
@@ -80,12 +82,13 @@ def _card(evaluated: EvaluatedFolder, place: int) -> Html:
     scored = evaluated.scored
     assert scored.probabilities is not None
     truth, predicted = str(scored.truth[place]), str(scored.predicted[place])
-    chance = f"{100 * scored.probabilities[place].max():.1f} %"
+    chance = f"{100 * scored.probabilities[place].max():.1f}\N{NO-BREAK SPACE}%"
+    path = evaluated.paths[place]
     words = f"True: {truth}. Predicted: {predicted} ({chance})."
     drawings = [_drawing(one) for one in evaluated.draw(place)]
     return tag(
         "article",
-        tag("h3", evaluated.paths[place].name),
+        tag("h3", f"{path.parent.name}/{path.name}"),
         tag("p", words),
         tag("div", *drawings, class_="drawings"),
         class_="file",
