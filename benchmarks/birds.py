@@ -7,8 +7,8 @@
 
 Every tenth of the 100 species of `nrs.datasets`' CUB-100, their training and test pictures in one
 folder per class; `nrs train vision` leaves out a seeded fifth of each for measuring. Then
-`nrs evaluate` with its page, `nrs predict`, and `nrs export`, whose answers are compared with torch's.
-Each seed draws weights, order, augmentation and the pictures that are left out.
+`nrs evaluate` with its page, `nrs predict`, and `nrs export`, whose answers are compared with those
+of torch. Each seed draws weights, order, augmentation and the pictures that are left out.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ CHANNELS = (64, 128, 256, 512, 1024, 2048)
 SIDE = 7
 BATCHES = (1, 32)
 FASTER_FROM = 512
-# Of training: files, their batch, the side of what the network sees, and the largest ratio of times.
+# Of training: files, their batch, the side that the network sees, and the largest ratio of times.
 PICTURES, TRAIN_BATCH, TRAINED, TIME_LIMIT = 64, 16, 112, 1.05
 
 
