@@ -3,6 +3,7 @@
 import ast
 import io
 import json
+import logging
 import os
 import pty
 import re
@@ -12,7 +13,7 @@ import sys
 import pandas as pd
 import pytest
 
-from nrs.cli.terminal import Printed, echo, echo_json
+from nrs.cli.terminal import Printed, echo, echo_json, log_lines
 from tests.test_house import SOURCE
 
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e"
@@ -129,3 +130,15 @@ def test_warnings_and_logs_print():
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert re.fullmatch(r"warning: a\\x1b\[31m\nb\\x1b\[31m\n", result.stderr)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_what_the_package_logs_is_shown_while_a_command_asks_for_it(capsys, shown):
+    logger = logging.getLogger("nrs.training")
+    with log_lines(shown=shown):
+        logger.info("epoch 1 of 2  %s", EVIL)
+    logger.info("afterwards")
+    said = capsys.readouterr().err
+    assert said.startswith("epoch 1 of 2  \\x1b]0") == shown
+    assert "\x1b" not in said
+    assert "afterwards" not in said

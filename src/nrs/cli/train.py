@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,11 @@ Sets = Annotated[
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a value; may be repeated."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")]
+
+
+def is_first_process() -> bool:
+    """Whether a launcher made this process the first of several, or there is no launcher."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @train.command()
@@ -67,7 +73,7 @@ def vision(
     # As TOML writes texts: a folder may be called 2024.
     root = json.dumps(str(folder), ensure_ascii=False)
     of_folder = [] if folder is None else ["data.reader=folder", f"data.root={root}"]
-    with log_lines(shown=not quiet):
+    with log_lines(shown=not quiet and is_first_process()):
         outcome = run(
             config or "folder",
             out,
@@ -93,7 +99,7 @@ def points(
     """
     from nrs.points.train import run
 
-    with log_lines(shown=not quiet):
+    with log_lines(shown=not quiet and is_first_process()):
         outcome = run(config, out, overrides=changes or [], verbose=0 if quiet else 2)
     if outcome.is_writer and not quiet:
         echo(outcome.summary())
