@@ -211,8 +211,9 @@ def test_samples_that_cannot_be_read_are_named_and_left_out(caplog, workers):
     )  # fmt: skip
     assert len(history) == 3
     said = [record.message for record in caplog.records]
-    # Once each, however many epochs; some of the test samples after each.
+    # Once each, however many epochs: three to train on, two to measure on.
     assert said.count("skipped sample 20 cannot be read") == 1
+    assert len(said) == 5
     found = evaluate_network(network, Damaged(20), RUN)
     rest = Noisy(20)
     kept = [index for index in range(20) if index not in (3, 4)]

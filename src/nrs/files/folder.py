@@ -30,6 +30,8 @@ class EvaluatedFolder:
         From a place in `paths` to drawings that explain the answer, for the page.
     note : str
         Which files these are, if not all of the folder.
+    facts : dict of str to str
+        What the page says of the model.
     """
 
     scored: Scored

@@ -189,9 +189,11 @@ def train_network(
             x, labels = mix(x, labels)
         return compute(called, x, labels)
 
+    named: set[str] = set()
+
     def evaluate(network: nn.Module) -> dict[str, float]:
         assert eval_set is not None
-        return evaluate_network(network, eval_set, run, group)
+        return evaluate_network(network, eval_set, run, group, named)
 
     used = list(callbacks)
     if verbose:
@@ -222,11 +224,16 @@ def train_network(
 
 @plain_modes()
 def evaluate_network(
-    module: nn.Module, dataset: Samples, run: RunSettings, group: Processes = ALONE
+    module: nn.Module,
+    dataset: Samples,
+    run: RunSettings,
+    group: Processes = ALONE,
+    named: set[str] | None = None,
 ) -> dict[str, float]:
     """Loss and accuracies (percent) of a network on a dataset, exact over all processes.
 
-    Every sample counts once, however the processes divide them.
+    Every sample counts once, however the processes divide them; those that cannot be read count
+    nowhere, and the log names those that are not in `named`.
     """
     was_training = module.training
     module.eval()
@@ -238,7 +245,7 @@ def evaluate_network(
     truth: list[Tensor] = []
     n_classes = 0
     with torch.no_grad():
-        for batch in Readable(_loader(dataset, pairs, run.workers)):
+        for batch in Readable(_loader(dataset, pairs, run.workers), named):
             x, labels = _to(batch, group.device, run.channels_last)
             scores = module(x).float()
             n_classes = scores.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from nrs.vision.head import NRSHead, add_head
 from nrs.vision.pooling import BilinearPool, CompactBilinearPool, ISqrtCovPool
 from nrs.vision.weights import load_weights, read_weights
 
+_LOGGER = logging.getLogger(__name__)
 HEADS = ("linear", "nrs", "bilinear", "compact", "isqrt")
 EXCITES = ("none", "se", "nrs")
 
@@ -266,6 +268,8 @@ def _backbone(
     extras: dict[str, Any] = {} if loaded else {"num_classes": num_classes}
     pretrained = settings.pretrained and fetch and not settings.weights
     _check_registered(source, name)
+    if pretrained:
+        _LOGGER.info("fetching the weights of %s, unless they were fetched before", settings.name)
     try:
         if source == "torchvision":
             if name == "googlenet":
@@ -279,8 +283,16 @@ def _backbone(
             model = timm().create_model(
                 name, pretrained=pretrained, drop_rate=settings.drop, **extras
             )
-    except (ValueError, RuntimeError, KeyError) as error:
-        raise ValueError(f"Cannot make the network {settings.name}: {error}") from None
+    except (ValueError, RuntimeError, KeyError, OSError) as error:
+        # What fetches weights says what it tried on many lines.
+        first = (str(error).strip() or repr(error)).splitlines()[0]
+        why = f"Cannot make the network {settings.name}: {first}"
+        if pretrained:
+            why += (
+                ". Its weights are fetched over the network; name a file with model.weights=FILE, "
+                "or begin without by model.pretrained=false"
+            )
+        raise ValueError(why) from None
     if tensors:
         load_weights(model, tensors, head_names(model), settings.weights)
     if settings.head == "linear" and (loaded or _has_hidden_layers(model)):
