@@ -156,3 +156,15 @@ def test_which_of_torchvisions_weights_are_fetched_is_a_setting(monkeypatch):
         build_model(ModelSettings("torchvision/resnet18", pretrained=True, **release), 5)
     build_model(ModelSettings("torchvision/resnet18"), 5)
     assert asked == ["DEFAULT", "IMAGENET1K_V1", None]
+
+
+def test_weights_that_cannot_be_fetched_say_what_to_do(monkeypatch):
+    def create_model(*args, **kwargs):
+        raise OSError("no route to host\nRetrying in 1s")
+
+    monkeypatch.setattr(timm(), "create_model", create_model)
+    settings = ModelSettings("timm/resnet18", pretrained=True)
+    with pytest.raises(ValueError, match=r"resnet18: no route to host\. .*model\.weights=FILE"):
+        build_model(settings, 3)
+    with pytest.raises(ValueError, match="no route to host$"):
+        build_model(settings, 3, fetch=False)

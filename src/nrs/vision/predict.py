@@ -61,7 +61,9 @@ _PICTURE = record(
     },
     defaults=field_defaults(Preparation),
 )
-_SPLIT = record({"share": number(0, 1), "seed": integer(0, (1 << 63) - 1), "pictures": text(64)})
+_SPLIT = record(
+    {"share": number(0, 1), "seed": integer(-(1 << 63), (1 << 64) - 1), "pictures": text(64)}
+)
 HEADER = record(
     {
         "model": _MODEL,
