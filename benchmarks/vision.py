@@ -55,7 +55,7 @@ SIDE = 7
 BATCHES = (1, 32)
 FASTER_FROM = 512
 # Of training: files, their batch, the side that the network sees, and the largest ratio of times.
-PICTURES, TRAIN_BATCH, TRAINED, TIME_LIMIT = 64, 16, 112, 1.05
+PICTURES, TRAIN_BATCH, TRAINED, TIME_LIMIT = 64, 16, 64, 1.05
 
 
 def backbones() -> dict[str, nn.Module]:
