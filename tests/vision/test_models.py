@@ -11,6 +11,7 @@ from torch import nn
 from nrs.vision import BilinearPool, ModelSettings, PooledClassifier, build_model, cifar_network
 from nrs.vision import trunk as trunk_of
 from nrs.vision._torchvision import timm, torchvision
+from nrs.vision.models import head_names, head_parameters, layer_parameters
 from tests.forked import Forked
 
 
@@ -166,5 +167,22 @@ def test_weights_that_cannot_be_fetched_say_what_to_do(monkeypatch):
     settings = ModelSettings("timm/resnet18", pretrained=True)
     with pytest.raises(ValueError, match=r"resnet18: no route to host\. .*model\.weights=FILE"):
         build_model(settings, 3)
-    with pytest.raises(ValueError, match="no route to host$"):
+    with pytest.raises(ValueError, match=r"no route to host$"):
         build_model(settings, 3, fetch=False)
+
+
+@pytest.mark.parametrize("head", ["linear", "nrs"])
+@pytest.mark.parametrize(
+    ("name", "auxiliary"),
+    [("torchvision/googlenet", ["aux1.fc2", "aux2.fc2"]), ("timm/resnet18", [])],
+)
+def test_auxiliary_classifiers_are_of_the_head(name, auxiliary, head):
+    with torch.device("meta"):
+        model = build_model(ModelSettings(name, head=head), 3)
+        names = head_names(model)
+        assert names[1:] == auxiliary
+        assert names[0] == "fc"
+        of_head = {id(p) for p in head_parameters(model)}
+        layers = [p for layer in layer_parameters(model) for p in layer]
+        assert of_head.isdisjoint(map(id, layers))
+        assert len(of_head) + len(layers) == len(list(model.parameters()))

@@ -151,12 +151,17 @@ class PooledClassifier(nn.Module):
 
 
 def head_names(model: nn.Module) -> list[str]:
-    """Names of the modules that read the last feature map: pooling, NRS and classifier."""
+    """Names of the modules that read feature maps: pooling, NRS and classifiers."""
     if isinstance(model, PooledClassifier):
         return ["pool", "fc"]
     heads = [name for name, module in model.named_modules() if isinstance(module, NRSHead)]
-    place = find_classifier(model) if not heads else None
-    return heads if place is None else [place.name, *place.auxiliary]
+    try:
+        place = find_classifier(model)
+    except ValueError:
+        if not heads:
+            raise
+        return heads
+    return [*(heads or [place.name]), *place.auxiliary]
 
 
 def head_parameters(model: nn.Module) -> list[nn.Parameter]:
