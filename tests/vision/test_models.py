@@ -92,7 +92,7 @@ def test_weights_from_a_file(tmp_path):
     again = build_model(settings, 5, seed=0)
     assert all(torch.equal(v, again.state_dict()[k]) for k, v in model.state_dict().items())
     save_file({"a": torch.zeros(1)}, path)
-    with pytest.raises(ValueError, match="must hold the weights of the network"):
+    with pytest.raises(ValueError, match="must hold the weights of MobileNetV3: it lacks"):
         build_model(settings, 5)
 
 
