@@ -85,7 +85,7 @@ def tour(source: Path, weights: Path, seed: int, page: Path | None) -> dict[str,
         sets = [part for change in changes for part in ("--set", change)]
         model = "run/model.safetensors"
         seconds = {}
-        command = ["train", "vision", "birds", "--config", RECIPE, "--out", "run", *sets]
+        command = ["train", "vision", "birds", "--config", RECIPE, "--output", "run", *sets]
         _, seconds["train"] = nrs(*command, cwd=root)
         command = ["evaluate", model, "birds", "--report", "birds.html", "--json"]
         said, seconds["evaluate"] = nrs(*command, cwd=root)

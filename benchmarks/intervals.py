@@ -11,8 +11,7 @@ the interval score (Gneiting & Raftery, 2007), which counts both. Ratios are to 
 Of classes: coverage and mean size of prediction sets, beside those of the most probable classes
 whose probabilities sum to 0.9 (``plain``). Finished cells of the JSON file are not measured again.
 
-How scales and sets are made was chosen on held-out parts of the training rows of these sets, with
-``preset="fast"``.
+How scales and sets are made was chosen on held-out parts of the training rows of these sets.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """What people do to networks, tried on networks with our head: 64 of timm, 21 of torchvision.
 
-    python -m benchmarks.matrix results/matrix.json
+    python -m benchmarks.matrix results/matrix.json --page results/matrix.md
     python -m benchmarks.matrix --refusals
 
-Weights are random, seed 0; one network at a time in a process of its own. What fails is compared
-with the network as it was: "as before" means that it fails without our head too. Cells that the
-file has are not measured again: a run that was stopped resumes. `--refusals` tries the advice of
-every refusal.
+Weights are random, seed 0; all in one process. What fails is compared with the network as it was:
+"as before" means that it fails without our head too. Cells that the file has are not measured
+again: a run that was stopped resumes; with `--show` none is measured. `--refusals` tries the advice
+of every refusal.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import io
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -24,9 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.measure import Planned, measure_cells
-from nrs.vision import NRSHead, add_head, remove_head
-from nrs.vision._torchvision import timm, torchvision
+from benchmarks.measure import Planned, here, measure_cells, table
+from nrs.vision import NRSHead, add_head, remove_head, timm, torchvision
 
 CLASSES = 5
 # The smallest of each family; sides of pictures, 0 for the network's own.
@@ -50,7 +50,7 @@ TIMM = {
 }  # fmt: skip
 TORCHVISION = {
     "alexnet": 64, "convnext_tiny": 64, "densenet121": 64, "efficientnet_b0": 64,
-    "efficientnet_v2_s": 64, "googlenet": 64, "inception_v3": 96, "mnasnet0_5": 64,
+    "efficientnet_v2_s": 64, "googlenet": 64, "inception_v3": 299, "mnasnet0_5": 64,
     "mobilenet_v2": 64, "mobilenet_v3_small": 64, "regnet_x_400mf": 64, "regnet_y_400mf": 64,
     "resnet18": 64, "resnet50": 64, "resnext50_32x4d": 64, "shufflenet_v2_x0_5": 64,
     "squeezenet1_1": 64, "swin_t": 64, "vgg11_bn": 64, "vit_b_16": 224, "wide_resnet50_2": 64,
@@ -146,7 +146,7 @@ QUICK_CHECKS: dict[str, Callable[[nn.Module, Tensor], None]] = {
     "forward": _forward, "backward": _backward, "state dict": _state, "deepcopy": _deepcopy,
     "FX": _fx,
 }  # fmt: skip
-SLOW_CHECKS = {"compile": _compile, "export": _export, "ONNX": _onnx}
+SLOW_CHECKS = {"export": _export, "compile": _compile, "ONNX": _onnx}
 CHECKS = QUICK_CHECKS | SLOW_CHECKS
 
 
@@ -170,7 +170,10 @@ def cell(source: str, name: str, checks: list[str]) -> dict[str, Any]:
     with torch.no_grad():
         before = model(x)
     plain, names = copy.deepcopy(model), set(model.state_dict())
-    add_head(model, CLASSES, seed=0)
+    try:
+        add_head(model, CLASSES, seed=0)
+    except ValueError as error:
+        return {"input": list(x.shape), "refused": str(error)}
     head = next(module for module in model.modules() if isinstance(module, NRSHead))
     found: dict[str, Any] = {}
     for label in checks:
@@ -220,28 +223,80 @@ def plan() -> Iterator[Planned]:
     for name in REFUSED:
         yield {"source": "timm", "name": name, "refused": True}, refusal, {"name": name}
     others = [("timm", name) for name in TIMM] + [("torchvision", name) for name in TORCHVISION]
-    for checks in (list(QUICK_CHECKS), list(SLOW_CHECKS)):
+    for checks in (list(QUICK_CHECKS), *([name] for name in SLOW_CHECKS)):
         for source, name in dict.fromkeys([*QUICK, *others]):
             network = {"source": source, "name": name}
             yield network | {"checks": checks}, cell, network | {"checks": checks}
 
 
+def page(report: dict[str, Any]) -> str:
+    """The matrix as markdown: counts, every network, why not, and the refusals."""
+    labels = [*CHECKS, "get_classifier", "remove"]
+    refused = [one for one in report["cells"] if "message" in one]
+    found: dict[str, dict[str, Any]] = {}
+    for one in report["cells"]:
+        if one not in refused:
+            found.setdefault(f"{one['source']} {one['name']}", {}).update(one)
+    counts = []
+    for label in labels:
+        kinds = [_kind(row[label]) for row in found.values() if label in row]
+        passed = sum(kind not in ("as before", "fails") for kind in kinds)
+        counts.append([label, passed, kinds.count("as before"), kinds.count("fails"), len(kinds)])
+    lines = [
+        [name, str(row["input"][-1]), *(_kind(row.get(label, "")) for label in labels)]
+        for name, row in found.items()
+    ]
+    notes = [
+        [name, label, row[label].partition(": ")[2]]
+        for name, row in found.items()
+        for label in labels
+        if _kind(row.get(label, "")) in ("as before", "fails")
+    ]
+    advice = [[one["name"], one["message"], ", ".join(one.get("tried", {}))] for one in refused]
+    versions = ", ".join(f"{name} {number}" for name, number in report["settings"].items())
+    parts = [
+        "# Networks with an NRS head",
+        f"`{report['command']}`: {len(found)} networks with random weights, two pictures "
+        f"({versions}, torch {report['versions']['torch']}). *As before* means that the network "
+        "fails without our head too; an empty cell is not measured.",
+        table(["what is done", "passes", "fails as before", "fails", "networks"], counts),
+        "## Every network",
+        table(["network", "side", *labels], lines),
+        "`get_classifier` of timm gives the head, or (*inside*) a module that holds it; networks "
+        "of torchvision have *none*.",
+        "## What failed, and how",
+        table(["network", "what", "said"], notes),
+        "## Refusals, and their advice",
+        "All advice was followed; each time the network had five classes.",
+        table(["network", "said", "tried"], advice),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _kind(said: str) -> str:
+    """In a word what a cell says."""
+    words = {"inside": "inside", "the network": "none", "as before": "as before", "fails": "fails"}
+    return next((word for start, word in words.items() if said.startswith(start)), said)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path, nargs="?")
+    parser.add_argument("--page", type=Path, help="where to write the table, in markdown")
+    parser.add_argument("--show", action="store_true", help="measure nothing")
     parser.add_argument("--refusals", action="store_true", help="only those, printed")
     arguments = parser.parse_args()
     if arguments.refusals:
         for name in REFUSED:
             print(name, refusal(name))
         return
-    cells = measure_cells(
-        arguments.output, plan(), timm=version("timm"), torchvision=version("torchvision")
-    )
-    for label in (*CHECKS, "get_classifier", "remove"):
-        rows = [one for one in cells if label in one]
-        ok, failed = (sum(one[label].startswith(k) for one in rows) for k in ("ok", "fails"))
-        print(f"{label}: {ok} of {len(rows)} pass, {failed} fail that pass without the head")
+    versions = {name: version(name) for name in ("timm", "torchvision", "onnxruntime")}
+    if not arguments.show:
+        measure_cells(arguments.output, plan(), here, **versions)
+    shown = page(json.loads(arguments.output.read_text(encoding="utf-8")))
+    print(shown)
+    if arguments.page:
+        arguments.page.write_text(shown, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -57,25 +57,37 @@ def in_plain_process(function: Callable[..., Any], **arguments: Any) -> Any:
 
 
 def measure_cells(
-    path: Path | None, plan: Iterable[Planned], **settings: Any
+    path: Path | None,
+    plan: Iterable[Planned],
+    call: Callable[..., dict[str, Any]] | None = None,
+    **settings: Any,
 ) -> list[dict[str, Any]]:
-    """Measure each cell in a plain process, and write the file after each.
+    """Measure each cell, and write the file after each.
 
     Cells that the file has already are not measured again: a run that was stopped resumes.
 
     Parameters
     ----------
     path : the JSON file; None to write none.
+    call : calls a function with its arguments; by default in a plain process.
     settings : what :func:`provenance` is to say of the run.
     """
     cells = json.loads(path.read_text())["cells"] if path and path.exists() else []
     for name, function, arguments in plan:
         if any(name.items() <= cell.items() for cell in cells):
             continue
-        cells.append(name | in_plain_process(function, **arguments))
+        cells.append(name | (call or in_plain_process)(function, **arguments))
         if path:
             write_json(path, provenance(**settings) | {"cells": cells})
     return cells
+
+
+def here(function: Callable[..., dict[str, Any]], **arguments: Any) -> dict[str, Any]:
+    """Call a function in this process: where starting one takes longer than what is measured."""
+    import torch
+
+    torch.set_num_threads(1)
+    return function(**arguments)
 
 
 def in_fresh_process(function: Callable[..., Any], **arguments: Any) -> Any:

@@ -39,8 +39,9 @@ def test_every_error_is_on_its_page_by_a_public_name():
         assert issubclass(getattr(module, name), Exception)
 
 
-def test_documents_import_from_public_modules_only():
-    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+def test_documents_and_examples_import_from_public_modules_only():
+    examples = (ROOT / "examples").rglob("*.py")
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *examples]:
         private = re.findall(r"(?:from|import) nrs[\w.]*\._\w+", path.read_text(encoding="utf-8"))
         assert not private, path.name
 

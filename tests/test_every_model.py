@@ -24,8 +24,11 @@ KINDS = {
     "two classes": (NRSClassifier, {"preset": "fast"}),
     "three classes": (NRSClassifier, {"preset": "fast"}),
     "several labels": (NRSClassifier, {"preset": "fast"}),
+    "several columns of classes": (NRSClassifier, {"preset": "fast"}),
     "single classifier": (NRSClassifier, {"preset": "single"}),
+    "paper's classifier": (NRSClassifier, {"preset": "paper"}),
     "number": (NRSRegressor, {"preset": "fast"}),
+    "rising number": (NRSRegressor, {"preset": "fast", "monotone": {"a": 1}}),
     "several numbers": (NRSRegressor, {"preset": "fast"}),
     "quantiles": (NRSRegressor, {"preset": "fast", "loss": "quantile", "quantiles": (0.1, 0.5)}),
     "counts": (NRSRegressor, {"preset": "fast", "loss": "poisson"}),
@@ -45,6 +48,9 @@ def _rows(kind):
     signal = X["a"].to_numpy() + 0.5 * X["b"].to_numpy()
     if "ranker" in kind:
         return X.assign(query=np.repeat(np.arange(12), 10)), np.digitize(signal, [0.3, 1])
+    if kind == "several columns of classes":
+        names = np.array(["low", "high"], dtype=object)[(signal > 0).astype(int)]
+        return X, np.column_stack([names, np.digitize(signal, [-0.3, 0.5])])
     if kind == "several labels":
         return X, np.column_stack([signal > 0, signal > 0.5]).astype(int)
     if kind == "counts":
@@ -89,6 +95,8 @@ def _check_commands(model, path, X, y):
         assert scores["ndcg@10"] == pytest.approx(model.score(X, y))
     elif model.target_.kind == "aft":
         assert scores["concordance"] == pytest.approx(model.score(X, y))
+    elif "all_right" in scores:
+        assert scores["all_right"] == pytest.approx((expected == y).all(1).mean())
     elif "accuracy" in scores:
         right = expected == y
         assert scores["accuracy"] == pytest.approx(right.mean())
@@ -97,7 +105,7 @@ def _check_commands(model, path, X, y):
 
     page = path.with_name("page.html")
     page.unlink(missing_ok=True)
-    given = () if getattr(model, "scaler_", None) is not None else (rows, "--html", page)
+    given = () if getattr(model, "scaler_", None) is not None else (rows, "--output", page)
     shown = json.loads(_run("explain", path, *given, "--trees", 2, "--json"))
     assert set(shown["importance"]) == set(model.feature_names_in_)
     assert len(shown["trees"]) == 2
@@ -159,11 +167,15 @@ def test_from_fit_to_other_runtimes(kind, tmp_path):
     answers = loaded.predict_proba(X) if hasattr(loaded, "predict_proba") else expected
     if kind == "quantiles":
         answers = loaded.predict_quantiles(X)
+    if kind == "several columns of classes":
+        answers = np.concatenate(answers, axis=1)
     found = module(features).numpy()
     assert np.allclose(found.reshape(np.shape(answers)), answers, atol=1e-5)
     _run("export", path, "-o", tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
     results = session.run(None, onnx_inputs(loaded, X))
+    if kind == "several columns of classes":
+        results = [np.concatenate(results[1::2], axis=1)]
     assert np.allclose(np.reshape(results[-1], np.shape(answers)), answers, atol=1e-4)
     if ranks:
         assert session.get_outputs()[0].name == "score"

@@ -58,8 +58,8 @@ MODELS = {
     "several": "fit t_several.csv -t y,z --preset fast --time-limit 0.3 -q -o m_several",
     "single": "fit t_class.csv -t y --preset single --time-limit 0.3 -q -o m_single",
     "escape": "fit t_escape.csv -t y --preset fast --time-limit 0.3 -q -o m_escape",
-    "image": "train vision --config vision.toml --out run_image --quiet",
-    "points": "train points --config points.toml --out run_points --quiet",
+    "image": "train vision --config vision.toml --output run_image --quiet",
+    "points": "train points --config points.toml --output run_points --quiet",
 }
 
 

@@ -68,7 +68,7 @@ LINES = {
     "evaluate IN/m_class.safetensors IN/t_class.csv": 4,
     "evaluate IN/m_several.safetensors IN/t_several.csv --json": 1,
     "evaluate IN/m_single.safetensors IN/t_class.jsonl -t y": 1,
-    "explain IN/m_class.safetensors IN/t_class.csv --trees 2 --html page.html": 3,
+    "explain IN/m_class.safetensors IN/t_class.csv --trees 2 --output page.html": 3,
     "explain IN/m_escape.safetensors": 1,
     "compare IN/t_class.csv -t y --methods NRS --folds 2": 1,
     "compare IN/t_number.csv -t y --methods RF --folds 2 --json": 1,
@@ -77,15 +77,15 @@ LINES = {
     "info IN/m_image.safetensors --json": 1,
     "export IN/m_class.safetensors -o out.onnx": 2,
     "export IN/m_number.safetensors": 1,
-    "train vision --config IN/vision.toml --out run": 2,
-    "train points --config IN/points.toml --out run --quiet": 2,
+    "train vision --config IN/vision.toml --output run": 2,
+    "train points --config IN/points.toml --output run --quiet": 2,
     "datasets list": 1,
     "datasets info letter --json": 1,
     "datasets get letter": 2,
     "datasets get iris": 1,
     "paper list": 1,
     "paper show accuracy --results results": 2,
-    "paper report --out report --tables accuracy,speed": 1,
+    "paper report --output report --tables accuracy,speed": 1,
     "paper run accuracy --datasets letter --methods NRS --trials 1 --timeout 5": 0.3,
 }
 WORDS = [
@@ -113,7 +113,7 @@ ENDINGS = (".csv", ".parquet", ".arrow", ".jsonl", ".json", ".csv.gz", ".html", 
 # What a command may leave when it fails, to be resumed or read.
 RESUMED = re.compile(r"(run|results|checkpoint|trials\.log|nrs\.log)\b")
 ADVICE = re.compile(r"out of memory|nested too deeply|No space left")
-OUTPUTS = {"-o", "--out", "--output", "--html"}
+OUTPUTS = {"-o", "--output"}
 # Colours, cursor moves and line clearing by rich.
 DRAWN = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 STEERING = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")

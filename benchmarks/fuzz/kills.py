@@ -89,11 +89,11 @@ KINDS = {
         f"{_RUNS}:tune", "SEED", "run.log", _has_a_trial, (MODEL, "found.json"), weight=2
     ),
     "vision": Kind(
-        _NRS, "train vision --config IN/vision.toml --out run --quiet --set train.epochs=8 "
+        _NRS, "train vision --config IN/vision.toml --output run --quiet --set train.epochs=8 "
         "--set run.seed=SEED --set run.workers=1", outputs=(f"run/{MODEL}",),
     ),
     "points": Kind(
-        _NRS, "train points --config IN/points.toml --out run --quiet --set train.epochs=8 "
+        _NRS, "train points --config IN/points.toml --output run --quiet --set train.epochs=8 "
         "--set run.seed=SEED", outputs=(f"run/{MODEL}",), weight=2,
     ),
     "paper": Kind(

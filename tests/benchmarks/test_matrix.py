@@ -36,3 +36,22 @@ def test_every_refusal_and_its_advice():
     assert "must have one classifier" in said["message"]
     assert len(matrix.TIMM) >= 60
     assert len(matrix.TORCHVISION) >= 20
+
+
+def test_the_page_counts_what_was_found():
+    cell = {"source": "timm", "input": [2, 3, 64, 64], "n_per": 8}
+    cells = [
+        cell | {"name": "one", "forward": "ok", "FX": "as before: TraceError: no"},
+        cell | {"name": "one", "ONNX": "fails: our fault", "get_classifier": "inside MlpHead"},
+        cell | {"name": "two", "forward": "ok", "get_classifier": "the network has none"},
+        {"name": "three", "message": "two classifiers", "tried": {"distilled=False": [2, 5]}},
+    ]
+    report = {"command": "x", "settings": {"timm": "1"}, "versions": {"torch": "2"}, "cells": cells}
+    lines = [" ".join(line.replace("|", " ").split()) for line in matrix.page(report).splitlines()]
+    assert "forward 2 0 0 2" in lines
+    assert "FX 0 1 0 1" in lines
+    assert "ONNX 0 0 1 1" in lines
+    assert "get_classifier 2 0 0 2" in lines
+    assert "timm one 64 ok as before fails inside" in lines
+    assert "timm one FX TraceError: no" in lines
+    assert "three two classifiers distilled=False" in lines

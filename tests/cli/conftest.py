@@ -37,7 +37,7 @@ def churn(tmp_path_factory, run):
     example.write(folder / "new.csv", example.customers(80, seed=1))
     result = run(
         "fit", folder / "churn.csv", "--target", "churned", "--drop", "customer_id",
-        "--preset", "fast", "--out", folder / "churn",
+        "--preset", "fast", "--output", folder / "churn",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     return folder, result.output

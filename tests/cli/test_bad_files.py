@@ -100,7 +100,7 @@ def test_a_type_that_changed_in_a_later_chunk_leaves_nothing(model, run, tmp_pat
         (("-t", "left", "--task", "regression"), "Use --task classification"),
         (("-t", "left", "--task", "ranking"), "--task must be"),
         (("-t", "left", "--preset", "huge"), "preset must be"),
-        (("-t", "left", "--out", "nowhere/model"), "Folder not found: nowhere; create it"),
+        (("-t", "left", "--output", "nowhere/model"), "Folder not found: nowhere; create it"),
         (("-t", "left", "--drop", "months", "--drop", "plan"), "has no columns left"),
     ],
 )
@@ -207,10 +207,10 @@ def test_a_column_may_be_dropped_twice(run, tmp_path):
 def test_explain_reads_the_encoding_that_it_asks_for(model, run, tmp_path):
     path, page = tmp_path / "rows.csv", tmp_path / "page.html"
     path.write_bytes(GOOD.replace("plus", "plüs").encode("latin-1"))
-    result = run("explain", model, path, "--html", page, "--encoding", "utf-8")
+    result = run("explain", model, path, "--output", page, "--encoding", "utf-8")
     assert result.exit_code == 2
     assert "--encoding latin-1" in result.output
     assert not page.exists()
-    result = run("explain", model, path, "--html", page, "--encoding", "latin-1")
+    result = run("explain", model, path, "--output", page, "--encoding", "latin-1")
     assert result.exit_code == 0, result.output
     assert page.exists()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from nrs.cli.app import app
@@ -187,3 +188,31 @@ def test_help_breaks_lines_where_the_terminal_ends():
     start = next(at for at, line in enumerate(lines) if line.startswith("The rows of a table"))
     paragraph = lines[start : lines.index("", start)]
     assert min(len(line) for line in paragraph[:-1]) > 60
+
+
+def _commands(group, *path):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, *path, name)
+        else:
+            yield (*path, name), command
+
+
+@pytest.mark.parametrize(("path", "command"), list(_commands(typer.main.get_command(app))), ids=str)
+def test_help_fits_80_columns_and_has_room_for_words(path, command):
+    shown = runner.invoke(app, [*path, "--help"], env={"COLUMNS": "80"}).output
+    lines = [line for line in shown.splitlines() if line.strip()]
+    assert max(map(len, lines)) <= 80
+    for one in command.params:
+        # No text is squeezed into a narrow column at the right.
+        start = next((line.index(one.help[:14]) for line in lines if one.help[:14] in line), None)
+        assert start is not None, one.name
+        assert start <= 42, one.name
+
+
+def test_an_output_has_one_name_in_all_commands():
+    for path, command in _commands(typer.main.get_command(app)):
+        names = {name for one in command.params for name in getattr(one, "opts", [])}
+        assert not names & {"--out", "--html"}, path
+        if "--output" in names:
+            assert "-o" in names, path

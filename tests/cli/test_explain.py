@@ -34,6 +34,6 @@ def test_a_row_must_be_there(churn, run):
     assert "got 81" in result.output
     result = run("explain", model, "--row", 3)
     assert "--row needs the file of the row" in result.output
-    result = run("explain", model, rows, "--row", 3, "--html", folder / "why.html")
+    result = run("explain", model, rows, "--row", 3, "--output", folder / "why.html")
     assert "leave one of them out" in result.output
     assert not (folder / "why.html").exists()

@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from nrs.cli.kinds import PACKAGES, SOME_SKIPPED, end_if_skipped, work_of
+from nrs.cli.kinds import PACKAGES, SKIPPED, end_skipped, work_of
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
@@ -19,10 +19,11 @@ def test_what_no_package_does_is_refused():
 
 
 def test_skipped_files_are_named_where_no_output_is(capsys):
-    end_if_skipped([])
+    end_skipped([])
     with pytest.raises(typer.Exit) as ended:
-        end_if_skipped([("a.png", "a.png cannot be read as an image: \x1b")])
-    assert ended.value.exit_code == SOME_SKIPPED
+        end_skipped(["a.png cannot be read as an image: \x1b"])
+    assert ended.value.exit_code == SKIPPED
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == "skipped a.png cannot be read as an image: \\x1b\n"
+    assert said.err.startswith("skipped: a.png cannot be read as an image: \\x1b\n")
+    assert "skipped files: 1" in said.err

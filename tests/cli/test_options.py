@@ -76,13 +76,13 @@ def test_quantiles_come_out_as_columns(run, tmp_path, monkeypatch):
     pd.DataFrame({"x": x, "y": np.round(np.exp(x))}).to_csv("rows.csv", index=False)
     given = ("fit", "rows.csv", "-t", "y", "--preset", "fast", "--no-report")
     # Few whole numbers would be classes.
-    result = run(*given, "--quantiles", "0.1,0.5,0.9", "--out", "q")
+    result = run(*given, "--quantiles", "0.1,0.5,0.9", "--output", "q")
     assert result.exit_code == 0, result.output
     assert run("predict", "q.safetensors", "rows.csv", "-o", "out.csv").exit_code == 0
     found = pd.read_csv("out.csv")
     assert list(found) == ["prediction", "quantile_0.1", "quantile_0.5", "quantile_0.9"]
     assert (found["quantile_0.1"] <= found["quantile_0.9"]).all()
-    result = run(*given, "--loss", "gamma", "--out", "g")
+    result = run(*given, "--loss", "gamma", "--output", "g")
     assert result.exit_code == 2
     assert "needs y above 0; got 0" in result.output
     result = run(*given, "--loss", "poisson", "--task", "classification")
@@ -97,7 +97,7 @@ def test_a_column_of_offsets_is_read_wherever_a_model_is_used(run, tmp_path, mon
     x, hours = rng.normal(size=120), rng.uniform(1, 20, size=120)
     rows = {"x": x, "log_hours": np.log(hours), "n": rng.poisson(hours * np.exp(x / 2))}
     pd.DataFrame(rows).to_parquet("rows.parquet")
-    given = ("fit", "rows.parquet", "-t", "n", "--no-report", "--out", "m", "--preset", "fast")
+    given = ("fit", "rows.parquet", "-t", "n", "--no-report", "--output", "m", "--preset", "fast")
     result = run(*given, "--loss", "poisson", "--offset", "log_hours", *more)
     assert result.exit_code == 0, result.output
     assert run("predict", "m.safetensors", "rows.parquet", "-o", "out.csv").exit_code == 0
@@ -127,7 +127,7 @@ def visits(tmp_path, monkeypatch):
     return frame
 
 
-FIT = ("-t", "ill", "--preset", "fast", "--time-limit", 1, "--no-report", "--out", "m")
+FIT = ("-t", "ill", "--preset", "fast", "--time-limit", 1, "--no-report", "--output", "m")
 
 
 @pytest.mark.parametrize("given", [("rows.csv",), ("rows.parquet", "--stream")])
@@ -175,7 +175,7 @@ def test_settings_of_classes_are_read():
     [
         (("--groups", "patient", "--time", "day"), "groups and time cannot both"),
         (("--holdout", 1.5), "--holdout must be above 0 and below 1"),
-        (("--holdout", 0.2, "--stream"), "--holdout needs a table in memory"),
+        (("--holdout", 0.2, "--stream"), "--holdout needs two files or more"),
         (("--weight", "day"), "--weight must name a column of numbers; 'day' holds dates"),
         (("--weight", "x"), "--weight must name a column of finite numbers of at least 0"),
         (("--weight", "ill"), "--weight must name a column of its own; 'ill' is a target"),
@@ -200,7 +200,7 @@ def test_a_model_that_exists_is_replaced_only_by_force(run, visits, tmp_path):
     for name in ("m.safetensors", "m.html"):
         (tmp_path / name).write_text("mine")
         # Before the table is read.
-        result = run("fit", "none.csv", "-t", "ill", "--out", "m")
+        result = run("fit", "none.csv", "-t", "ill", "--output", "m")
         assert result.exit_code == 2
         assert f"{name} exists already; --force replaces it" in result.output
         assert (tmp_path / name).read_text() == "mine"

@@ -59,7 +59,7 @@ def test_every_output_of_every_command_is_checked(churn, run, tmp_path, monkeypa
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     fit = (rows, "-t", "churned", "--preset", "fast")
     for arguments in (
-        ("explain", model, "--html", model),
+        ("explain", model, "--output", model),
         ("export", onnx, "-o", onnx),
         ("export", onnx),
         ("fit", *fit, "-o", tmp_path / "rows"),

@@ -125,7 +125,7 @@ def test_the_advice_to_drop_an_identifier_can_be_typed_as_it_is(tmp_path, run):
     rows = [f"C{k:03},{k % 7},{'yes' if k % 7 > 3 else 'no'}" for k in range(60)]
     (tmp_path / "rows.csv").write_text("customer id,calls,left\n" + "\n".join(rows))
     given = ["fit", tmp_path / "rows.csv", "-t", "left", "--preset", "fast", "--time-limit", 1]
-    done = run(*given, "--out", tmp_path / "model")
+    done = run(*given, "--output", tmp_path / "model")
     assert done.exit_code == 0, done.output
     assert "'customer id' is different in every row and looks like an ID" in done.output
     assert "consider --drop 'customer id'\n" in done.output

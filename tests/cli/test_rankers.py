@@ -46,6 +46,16 @@ def test_a_ranker_is_fitted_scored_and_used(documents, given, run):
     )
 
 
+def test_info_shows_a_ranker(documents, run):
+    fit = ("fit", "rows.csv", "-t", "grade", "--qid", "query", "--preset", "fast", "--no-report")
+    assert run(*fit, "--time-limit", 1).exit_code == 0
+    shown = run("info", "rows.safetensors").output
+    for words in ("estimator   NRSRanker", "task        ranking", "scores      NDCG@10",
+                  "columns     2: bm25 (number), age (number)", "qid         query", "seed ",
+                  "settings    ", "fitted to   "):  # fmt: skip
+        assert words in shown, words
+
+
 def test_parts_of_a_table_are_read_whole(documents, run):
     result = run(
         "fit", "*.parquet", "-t", "grade", "--qid", "query", "--preset", "fast", "--time-limit", 2,
@@ -62,7 +72,7 @@ def test_parts_of_a_table_are_read_whole(documents, run):
         (("-t", "bm25", "--qid", "query"), "must hold grades 0, 1, 2, … of relevance; 'bm25'"),
         (("-t", "grade", "--qid", "grade"), "'grade' is a target"),
         (("-t", "grade,age", "--qid", "query"), "A ranker has one target"),
-        (("-t", "grade", "--qid", "query", "--workers", "2"), "--jobs is its threads"),
+        (("-t", "grade", "--qid", "query", "--divide", "rows"), "--divide is not for a ranker"),
         (("-t", "grade", "--qid", "query", "--groups", "age"), "--groups is not for a ranker"),
         (("-t", "grade", "--qid", "query", "--loss", "poisson"), "or one of ranknet"),
     ],

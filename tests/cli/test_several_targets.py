@@ -102,7 +102,7 @@ def test_evaluate_info_explain_and_export(ward, run, tmp_path):
     assert "ill: no, yes; alone: False, True" in run("info", model).output
     assert json.loads(run("info", model, "--json").output)["classes"]["ill"] == ["no", "yes"]
     for command in (
-        ("explain", model, folder / "new.csv", "--html", tmp_path / "why.html"),
+        ("explain", model, folder / "new.csv", "--output", tmp_path / "why.html"),
         ("export", model, "-o", tmp_path / "ward.onnx"),
     ):
         result = run(*command)

@@ -1,6 +1,8 @@
 """The commands on tables in many files."""
 
 import json
+import re
+import shutil
 
 import numpy as np
 import pyarrow
@@ -35,7 +37,7 @@ def folder(tmp_path_factory):
 def fitted(folder, run):
     result = run(
         "fit", f"{folder}/*.parquet", "--target", "dear", "--drop", "id", "--preset", "fast",
-        "--out", folder.parent / "model",
+        "--output", folder.parent / "model",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     return folder.parent / "model.safetensors", result.output
@@ -122,3 +124,67 @@ def test_a_truncated_part_is_named(folder, run, tmp_path):
     result = run("fit", tmp_path, "-t", "dear")
     assert result.exit_code == 2
     assert "1.parquet must be a whole Parquet or Arrow file" in result.output
+
+
+def test_one_bad_part_does_not_lose_the_others(fitted, folder, run, tmp_path):
+    shutil.copytree(folder, tmp_path / "rooms")
+    (tmp_path / "rooms" / "1.parquet").write_bytes(b"PAR1 and then nothing")
+    rows = parquet.read_table(tmp_path / "rooms" / "2.parquet").drop_columns(["size"])
+    parquet.write_table(rows, tmp_path / "rooms" / "2b.parquet")
+    out = tmp_path / "out.csv"
+    result = run("predict", fitted[0], tmp_path / "rooms", "-o", out)
+    assert result.exit_code == 3, result.output
+    assert "400 predictions" in result.output
+    assert re.search(r"skipped: .*1\.parquet .* truncated or damaged", result.output)
+    assert re.search(r"skipped: .*2b\.parquet must have the column 'size'", result.output)
+    assert len(out.read_text().splitlines()) == 401
+    whole = run("predict", fitted[0], tmp_path / "rooms").stdout.splitlines()
+    assert whole == out.read_text().splitlines()
+    result = run("evaluate", fitted[0], f"{tmp_path}/rooms/*.parquet")
+    assert result.exit_code == 3
+    assert "392 rows" in result.output
+    # Nothing is fitted to a table of which a part is missing, and nothing written.
+    before = sorted(tmp_path.iterdir())
+    result = run("fit", tmp_path / "rooms", "-t", "dear", "-o", tmp_path / "model")
+    assert result.exit_code == 2
+    assert "1.parquet" in result.output
+    assert sorted(tmp_path.iterdir()) == before
+    for name in ("0.parquet", "2.parquet"):
+        (tmp_path / "rooms" / name).unlink()
+    assert run("predict", fitted[0], tmp_path / "rooms", "-o", tmp_path / "no.csv").exit_code == 2
+    assert not (tmp_path / "no.csv").exists()
+
+
+def test_whole_files_are_held_out(folder, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fit = ("fit", folder, "-t", "dear", "--drop", "id", "--preset", "fast", "--no-report")
+    result = run(*fit, "-o", "model", "--holdout", "0.3", "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["rows"], facts["scored_on"], facts["holdout"]) == (392, "held-out rows", 0.3)
+    # The same scores by hand, on the file that was not read.
+    found = [
+        json.loads(run("evaluate", "model.safetensors", path, "--json").stdout)
+        for path in sorted(folder.iterdir())
+    ]
+    assert [one["rows"] for one in found] == [196, 196, 196]
+    right = [np.isclose(one["log_loss"], facts["scores"]["log_loss"]) for one in found]
+    assert sum(right) == 1
+    again = json.loads(run(*fit, "-o", "again", "--holdout", "0.3", "--json").stdout)
+    assert again["scores"] == facts["scores"]
+    for option in ("--groups", "--time"):
+        result = run(*fit, "-o", "no", "--holdout", 0.3, option, "joined")
+        assert result.exit_code == 2
+        assert "--holdout must stand without groups and time" in result.output
+
+
+def test_the_page_shows_rows_of_files_that_were_held_out(folder, run, tmp_path):
+    out = tmp_path / "model"
+    result = run(
+        "fit", folder, "-t", "size", "--drop", "id", "--preset", "fast", "--holdout", 0.5,
+        "-o", out, "--task", "regression",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    page = out.with_suffix(".html").read_text(encoding="utf-8")
+    assert "held-out rows" in page
+    assert "Mispredicted rows" in page

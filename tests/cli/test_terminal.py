@@ -3,7 +3,6 @@
 import ast
 import io
 import json
-import logging
 import os
 import pty
 import re
@@ -13,7 +12,7 @@ import sys
 import pandas as pd
 import pytest
 
-from nrs.cli.terminal import Printed, echo, echo_json, log_lines
+from nrs.cli.terminal import Printed, echo, echo_json
 from tests.test_house import SOURCE
 
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e"
@@ -132,13 +131,22 @@ def test_warnings_and_logs_print():
     assert re.fullmatch(r"warning: a\\x1b\[31m\nb\\x1b\[31m\n", result.stderr)
 
 
-@pytest.mark.parametrize("shown", [True, False])
-def test_what_the_package_logs_is_shown_while_a_command_asks_for_it(capsys, shown):
-    logger = logging.getLogger("nrs.training")
-    with log_lines(shown=shown):
-        logger.info("epoch 1 of 2  %s", EVIL)
-    logger.info("afterwards")
-    said = capsys.readouterr().err
-    assert said.startswith("epoch 1 of 2  \\x1b]0") == shown
-    assert "\x1b" not in said
-    assert "afterwards" not in said
+def test_how_far_a_fit_is_shows_in_lines_where_there_is_no_terminal():
+    code = (
+        "import logging; from nrs.cli.terminal import show_warnings; show_warnings()\n"
+        "for epoch in range(50): logging.getLogger('nrs.training').info('epoch %d', epoch)\n"
+        "logging.getLogger('nrs.training').warning('serious')"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (result.stdout, result.stderr) == ("", "epoch 0\nserious\n")
+
+
+def test_a_fit_logs_its_epochs(churn, run, tmp_path, caplog):
+    with caplog.at_level("INFO", logger="nrs.training"):
+        fit = ("fit", churn[0] / "churn.csv", "-t", "churned", "--preset", "fast", "--no-report")
+        assert run(*fit, "-o", tmp_path / "m").exit_code == 0
+        logged = len(caplog.messages)
+        assert run(*fit, "-o", tmp_path / "n", "--quiet").exit_code == 0
+    assert re.match(r"epoch 1 of \d+ .* val_loss", caplog.messages[0])
+    assert len(caplog.messages) == logged

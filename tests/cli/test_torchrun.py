@@ -20,7 +20,7 @@ def _launch(folder, churn):
         [
             sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
             "--max-restarts=3", "-m", "nrs", "fit", str(churn), "--target", "churned", "--drop",
-            "customer_id", "--checkpoint", str(folder / "run"), "--out", str(folder / "model"),
+            "customer_id", "--checkpoint", str(folder / "run"), "--output", str(folder / "model"),
             "--preset", "fast", "--divide", "rows", "--no-report", "--json",
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

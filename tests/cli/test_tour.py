@@ -84,12 +84,16 @@ def test_evaluate_info_explain_export(churn, run, tmp_path):
     shown = run("info", model).output
     assert "months (number)" in shown
     assert "platform" in facts["made"]
-    assert f"made        nrs {facts['made']['nrs']}, torch" in shown
+    assert f"versions    nrs {facts['made']['nrs']}, torch" in shown
+    for words in ("task        classification", "classes     no, yes", "settings    n_mul=",
+                  "scores      accuracy 0.", "seed        ", "fitted      20",
+                  "fitted to   rows 300, columns 7, fingerprint "):  # fmt: skip
+        assert words in shown, words
     shown = json.loads(run("explain", model, "--trees", 2, "--json").output)
     assert len(shown["trees"]) == 2
     assert sum(shown["importance"].values()) == pytest.approx(1)
     page = tmp_path / "why.html"
-    result = run("explain", model, folder / "new.csv", "--html", page)
+    result = run("explain", model, folder / "new.csv", "--output", page)
     assert result.exit_code == 0, result.output
     assert "≥" in result.output
     assert "What decides" in page.read_text("utf-8")
@@ -111,6 +115,28 @@ def test_compare_puts_methods_on_the_same_folds(churn, run):
     assert all(one["scores"]["accuracy"]["mean"] > 0.7 for one in methods)
 
 
+def test_compare_saves_a_page_and_names_its_settings(churn, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(churn[0])
+    page = tmp_path / "compared.html"
+    given = ("compare", "churn.csv", "-t", "churned", "--folds", 2)
+    result = run(*given, "--methods", "RF,XGBoost,GBDT", "-o", page, env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    *lines, _ = result.output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[:3] for line in lines[2:5:2]] == [
+        ["RF", "500", "trees"], ["GBDT", "500", "trees"]
+    ]  # fmt: skip
+    assert re.match(r"XGBoost +\d+ rounds +0\.\d{3} ± 0\.\d{3} ", lines[3])
+    text = page.read_text("utf-8")
+    for words in ("Scores against time", "seconds of a fit", "patience", "log loss", "XGBoost"):
+        assert words in text, words
+    assert len(text) < 100_000
+    for wrong, message in (("page.pdf", "must end with .html"), ("none/a.html", "not found")):
+        result = run(*given, "-o", tmp_path / wrong)
+        assert result.exit_code == 2
+        assert message in result.output
+
+
 def test_compare_without_a_method_that_can_run_says_why(churn, run, monkeypatch):
     folder, _ = churn
     monkeypatch.setattr("nrs.baselines.compare.available", lambda name: (False, "no such thing"))
@@ -130,7 +156,7 @@ def test_compare_without_all_classes_in_a_fold_or_any_method(run, tmp_path):
     first, second = found["folds"]["roc_auc"]
     assert (first is None) != (second is None)
     assert found["scores"]["roc_auc"] == {"mean": first or second, "std": 0.0}
-    assert f"{first or second:.4f} ± 0.0000" in run(*given, "RF").output
+    assert f"{first or second:.3f} ± 0.000" in run(*given, "RF").output
     result = run(*given, "ThunderGBM RF")
     assert result.exit_code == 0, result.output
     assert "thundergbm" in result.output
@@ -222,8 +248,11 @@ def test_the_tour_of_the_docs_is_what_the_commands_print(run, tmp_path, monkeypa
                 line.split()[0] for line in expected[1:14]
             }
         elif name == "compare":
-            assert set(printed) <= set(expected)
-            assert len(printed) == 4
+            # The width of a column depends on its rows.
+            assert {" ".join(line.split()) for line in printed} <= {
+                " ".join(line.split()) for line in expected
+            }
+            assert len(printed) == 6
         else:
             assert printed == expected
     names = [shlex.split(command)[1] for command, _ in steps]

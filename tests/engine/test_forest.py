@@ -129,6 +129,24 @@ def test_a_step_in_two_calls_is_a_step():
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+@needs_engine
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_what_is_computed_again_to_save_memory_has_the_same_bits(threads, monkeypatch):
+    found, sizes = [], []
+    for most in (module.MAX_KEPT, 0):
+        monkeypatch.setattr(module, "MAX_KEPT", most)
+        rng = np.random.default_rng(0)
+        built, arrays = a_training(rng, None, threads=threads)
+        for count in range(1, 4):
+            step = a_step(rng, built.shape, "squared", count=count)
+            outputs = built.forward(step)
+            built.backward(np.ascontiguousarray(outputs - step.y.T))
+        found.append([outputs, *arrays])
+        sizes.append(len(built._memory) // (built.members if most else min(threads, built.members)))
+    assert same_bits(*found)
+    assert sizes[0] == sizes[1] > 0
+
+
 def a_predictor(rng, rows=5, **shape):
     shape = a_shape(rng, **shape)
     k, widths = len(shape.index), shape.widths

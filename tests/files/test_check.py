@@ -74,6 +74,17 @@ def test_rows_that_are_the_same_by_chance_are_not():
     rng = np.random.default_rng(0)
     columns = {name: rng.choice(["a", "b", "c"], N) for name in "pqrs"}
     assert _found(columns, rng.integers(0, 2, N)) == set()
+    # Nor where columns say the same.
+    columns |= {f"{name}{name}": columns[name] for name in "pqr"}
+    assert _found(columns, rng.integers(0, 2, N)) == set()
+
+
+def test_repeated_rows_are_found_in_a_table_of_categories():
+    rng = np.random.default_rng(0)
+    columns = {name: rng.choice(["a", "b", "c"], N) for name in "abcdefghijklmnop"}
+    rows = np.r_[0:N, 0:40]
+    repeated = {name: cells[rows] for name, cells in columns.items()}
+    assert _found(repeated, rng.integers(0, 2, N)[rows]) == {("duplicates", None)}
 
 
 def test_a_column_that_gives_the_target_away_is_found():

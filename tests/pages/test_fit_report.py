@@ -127,23 +127,22 @@ def test_an_explanation_needs_no_rows(fits):
     assert "Rows by their sum" in draw_explanation(model, "kind.safetensors", 1, rows)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome is installed")
-def test_nothing_overlaps_and_no_page_scrolls_sideways(pages, tmp_path):
-    widths, frames = (390, 1400), []
+def probe_pages(pages, folder, widths=(390, 1400)):
+    """What a browser shows of pages, by name, on screens of these widths; see probe.js."""
+    frames = []
     for name, page in pages.items():
         head, _, tail = page.rpartition("</body>")
         text = head + SCRIPT.replace("PROBED", PROBE) + tail
-        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
         frames += [f'<iframe src="{name}.html" width="{w}" height="800"></iframe>' for w in widths]
-    (tmp_path / "frames.html").write_text(
+    (folder / "frames.html").write_text(
         "<style>iframe { border: 0 }</style>" + "".join(frames), encoding="utf-8"
     )
     command = [
         BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-        f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr",
+        f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr",
         "--virtual-time-budget=20000", "--window-size=1700,1700", "--dump-dom",
-        (tmp_path / "frames.html").as_uri(),
+        (folder / "frames.html").as_uri(),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
@@ -156,6 +155,13 @@ def test_nothing_overlaps_and_no_page_scrolls_sideways(pages, tmp_path):
         assert probe["overlaps"] == []
         assert probe["cut"] == []
         assert probe["small"] == 0
+    return probes
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome is installed")
+def test_nothing_overlaps_and_no_page_scrolls_sideways(pages, tmp_path):
+    for probe in probe_pages(pages, tmp_path):
         assert probe["charts"] > 10
         assert probe["texts"] > 200
         assert probe["found"] == 0 < probe["before"]

@@ -23,7 +23,7 @@ def test_every_table_runs_in_small(tmp_path):
     curves = {name for name in tables() if name.endswith(("_curves", "_loss"))}
     assert tried == set(tables()) - {"smoke"} - curves
     out = tmp_path / "report"
-    command = ["report", "--tables", "smoke", "--results", str(tmp_path), "--out", str(out)]
+    command = ["report", "--tables", "smoke", "--results", str(tmp_path), "--output", str(out)]
     done = CliRunner().invoke(app, ["paper", *command])
     assert done.exit_code == 0, done.output
     assert (out / "index.html").stat().st_size > 1000

@@ -61,7 +61,7 @@ def place(tmp_path_factory):
 def test_every_recipe_is_a_whole_configuration(name):
     path = find_config(name)
     first = path.read_text().splitlines()[0]
-    assert first == f"# nrs train points --config {name} --out runs/{name}"
+    assert first == f"# nrs train points --config {name} --output runs/{name}"
     assert set(tomllib.loads(path.read_text())) == set(PARTS)
     parts = read_config(path, PARTS)
     if name in ("dgcnn", "dgcnn-nrs"):
@@ -116,7 +116,7 @@ def test_the_command_trains_and_predicts(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
     done = runner.invoke(
-        app, ["train", "points", "--config", str(place / "shapes.toml"), "--out", "run",
+        app, ["train", "points", "--config", str(place / "shapes.toml"), "--output", "run",
               "--set", "train.epochs=1"],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
@@ -131,7 +131,19 @@ def test_the_command_trains_and_predicts(place, tmp_path, monkeypatch):
     done = runner.invoke(app, ["predict", "run/model.safetensors", "chair.off", "--json"])
     (row,) = json.loads(done.output)
     assert sum(entry["probability"] for entry in row["top"]) == pytest.approx(1, abs=1e-4)
+    shown = runner.invoke(app, ["info", "run/model.safetensors"]).output
+    for words in ("kind        points", "classes     ball, stick", "scores      ",
+                  "run.batch_size=8", "seed        ", "fitted to   clouds "):  # fmt: skip
+        assert words in shown, words
     (tmp_path / "broken.off").write_text("OFF\n4 4 0\n0 0 0\n")
+    (tmp_path / "clouds").mkdir()
+    for name in ("chair.off", "broken.off"):
+        (tmp_path / "clouds" / name).write_text((tmp_path / name).read_text())
+    done = runner.invoke(app, ["predict", "run/model.safetensors", "clouds", "-o", "two.csv"])
+    assert done.exit_code == 3
+    assert "skipped: " in done.output
+    assert "broken.off" in done.output
+    assert len((tmp_path / "two.csv").read_text().splitlines()) == 2
     done = runner.invoke(app, ["predict", "run/model.safetensors", "broken.off"])
     assert done.exit_code == 2
     assert "broken.off must be a mesh" in done.output

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from nrs import NRSRanker
+from nrs.ranking import forest
 from nrs.ranking.batches import QueryBatches, QueryRows
 from nrs.ranking.estimator import RankForestModel
 from nrs.ranking.forest import forest_loss, out_of_bag, out_of_bag_scores, some_queries
@@ -51,6 +52,17 @@ def _rows(queries=7, seed=0):
     found = group_queries(qid)
     folds = (np.arange(len(found)) % FOLDS)[found.numbers()]
     return QueryRows(x.astype(np.float32), y.astype(np.float32), found, folds=folds)
+
+
+def test_a_long_query_is_scored_in_parts(monkeypatch):
+    network, rows = _network().eval(), _rows()
+    x, folds = rows.features, rows.folds
+    whole, sizes = out_of_bag(network, x, folds, SEES), []
+    monkeypatch.setattr(forest, "MAX_DOCUMENTS", 20)
+    of_members = network.members
+    monkeypatch.setattr(network, "members", lambda x: sizes.append(len(x)) or of_members(x))
+    torch.testing.assert_close(out_of_bag(network, x, folds, SEES), whole)
+    assert sizes == [20, 20, 16]
 
 
 @pytest.fixture(scope="module")

@@ -48,17 +48,19 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_four_commands(place, monkeypatch):
+def test_four_commands(place, monkeypatch, caplog):
     monkeypatch.chdir(place)
     train, evaluate, predict, export = commands()
     assert [one[0] for one in (train, evaluate, predict, export)] == [
         "train", "evaluate", "predict", "export",
     ]  # fmt: skip
-    said = run(*train, *(part for change in SMALL for part in ("--set", change))).output
+    with caplog.at_level("INFO", "nrs"):
+        done = run(*train, *(part for change in SMALL for part in ("--set", change))).output
+    said = "\n".join(caplog.messages)
     assert "10 images of 3 classes to train on, 3 to measure on (20 % of each class" in said
     assert re.search(r"epoch 8 of 8  train_loss", said)
-    assert "top-1" in said.splitlines()[-1]
-    # Wherever the damaged one is, it is named once in training.
+    assert "drawn by run.seed=0" in done.splitlines()[-1]
+    # Wherever the damaged one is, it is named once in training, and when the end is measured.
     assert said.count("damaged.png cannot be read as an image") in (1, 2)
 
     found = run(*evaluate, "--json", code=_code(place))
@@ -71,7 +73,7 @@ def test_four_commands(place, monkeypatch):
     assert page.count("data:image/png;base64,") == 3 * page.count("Grad-CAM of the head")
 
     said = run(*predict, code=3)
-    assert "skipped new/damaged.png cannot be read as an image" in said.stderr
+    assert "skipped: new/damaged.png cannot be read as an image" in said.stderr
     with open("new.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2

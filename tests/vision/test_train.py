@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from nrs.vision.predict import ImageModel, predict_file
 from nrs.vision.train import PARTS, classification_loss, read_recipe, recipes, run
 from tests.forked import run_ranks
 
-RECIPE = """# nrs train vision --config tiny.toml --out run
+RECIPE = """# nrs train vision --config tiny.toml --output run
 [model]
 name = "cifar/resnet20"
 head = "nrs"
@@ -54,7 +55,7 @@ def test_every_recipe_reads_and_names_its_command(name):
 
     first = (resources.files("nrs.vision") / f"recipes/{name}.toml").read_text().splitlines()[0]
     assert first.startswith("# ")
-    assert f"nrs train vision --config {name} --out" in first
+    assert f"nrs train vision --config {name} --output" in first
     parts = read_recipe(name)
     with torch.device("meta"):
         settings = {"pretrained": False, "weights": ""}
@@ -204,7 +205,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
 
 def test_the_command_line(tiny, tmp_path, pictures):
     out = tmp_path / "run"
-    command = ["train", "vision", "--config", str(tiny), "--out", str(out)]
+    command = ["train", "vision", "--config", str(tiny), "--output", str(out)]
     result = CliRunner().invoke(app, [*command, "--set", "train.epochs=1"])
     assert result.exit_code == 0, result.output
     assert "top-1" in result.output
@@ -216,6 +217,20 @@ def test_the_command_line(tiny, tmp_path, pictures):
     assert "class-" in result.output
     result = CliRunner().invoke(app, ["predict", model, str(pictures / "test"), "--json"])
     assert len(json.loads(result.output)) == 6
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    (mixed / "broken.png").write_bytes(b"no picture")
+    result = CliRunner().invoke(app, ["predict", model, str(mixed)])
+    assert result.exit_code == 2
+    shutil.copy(picture, mixed / "whole.png")
+    result = CliRunner().invoke(app, ["predict", model, str(mixed), "-o", str(mixed / "out.csv")])
+    assert result.exit_code == 3
+    assert "broken.png cannot be read as an image" in result.output
+    assert len((mixed / "out.csv").read_text().splitlines()) == 2
+    shown = CliRunner().invoke(app, ["info", model]).output
+    for words in ("kind        image", "classes     class-", "scores      ", "train.epochs=1",
+                  "seed        ", "fitted to   pictures "):  # fmt: skip
+        assert words in shown, words
     saved = tmp_path / "top.csv"
     CliRunner().invoke(app, ["predict", model, str(pictures / "test"), "-o", str(saved)])
     assert saved.read_text().startswith("input,label_1,probability_1")
@@ -233,7 +248,7 @@ COMMAND = "from nrs.cli.main import main; main()"
 
 
 def test_two_processes_train_and_one_writes(tiny, tmp_path):
-    command = ["train", "vision", "--config", tiny, "--out", tmp_path / "run"]
+    command = ["train", "vision", "--config", tiny, "--output", tmp_path / "run"]
     said = run_ranks(COMMAND, 2, *command, "--set", "train.epochs=1", "--set", "run.device=cpu")
     assert sum(text.count("top-1") for text in said) == 1
     assert read_model(tmp_path / "run" / "model.safetensors").kind == "image"
@@ -242,7 +257,7 @@ def test_two_processes_train_and_one_writes(tiny, tmp_path):
 @pytest.mark.heavy
 def test_torchrun_trains_with_two_processes(tiny, tmp_path):
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command = ["-m", "nrs", "train", "vision", "--config", str(tiny), "--out", "run"]
+    command = ["-m", "nrs", "train", "vision", "--config", str(tiny), "--output", "run"]
     done = subprocess.run(
         [*start, *command, "--set", "train.epochs=1", "--set", "run.device=cpu"],
         cwd=tmp_path, capture_output=True, text=True, timeout=180,

@@ -1,4 +1,4 @@
-"""Several methods on the same folds of one table."""
+"""Several methods on the same folds of one table, each as its users would fit it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from nrs.baselines.registry import Task, available, make, names
 from nrs.files.read import LabelledTable
 from nrs.files.scores import Scored
 
+# Boosting as its users have it: early stopping, the package's own categories.
+STOPPED = ("XGBoost", "LightGBM", "CatBoost")
 # What a table of results shows, by task.
 METRICS = {
     "classification": ("accuracy", "log_loss", "roc_auc"),
@@ -35,6 +37,21 @@ class Compared:
     fit_times: list[float] = field(default_factory=list)
     predict_times: list[float] = field(default_factory=list)
     problem: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    rounds: list[int] = field(default_factory=list)
+
+    def how(self) -> str:
+        """Its settings in a few words.
+
+        >>> Compared("LightGBM", rounds=[90, 110]).how()
+        '100 rounds'
+        """
+        if self.name == "NRS":
+            return "defaults"
+        if self.name in STOPPED:
+            return f"{statistics.fmean(self.rounds):.0f} rounds" if self.rounds else "100 rounds"
+        trees = self.settings.get("n_estimators", self.settings.get("n_trees"))
+        return f"{trees} trees" if trees is not None else "the paper's"
 
     def mean_and_std(self, metric: str) -> tuple[float, float]:
         """Over the folds that have the score; NaN if none has."""
@@ -65,11 +82,31 @@ class Compared:
             "folds": {name: [*map(_or_none, values)] for name, values in self.scores.items()},
             "fit_seconds": self.fit_seconds,
             "predict_seconds": self.predict_seconds,
+            "settings": self.settings,
+            "rounds": self.rounds,
         }
 
 
 def _or_none(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+# Where the package of a method is looked up.
+_PACKAGED = {"XGBoost": "GBDT"}
+
+
+def known_methods() -> list[str]:
+    """Names of the methods that can be compared.
+
+    >>> known_methods()[:2]
+    ['NRS', 'XGBoost']
+    """
+    return ["NRS", *STOPPED, *(name for name in names() if name not in ("NRS", *STOPPED))]
+
+
+def usual_methods() -> list[str]:
+    """NRS, a random forest, and the boosting packages that are installed."""
+    return ["NRS", "RF", *(one for one in STOPPED if available(_PACKAGED.get(one, one))[0])]
 
 
 def compare_methods(
@@ -80,13 +117,15 @@ def compare_methods(
     seed: int = 0,
     on_fit: Callable[[str, int], None] | None = None,
 ) -> list[Compared]:
-    """Cross-validate methods of :func:`nrs.baselines.names` on the same folds.
+    """Cross-validate methods on the same folds, each with one thread.
 
-    NRS stands at its defaults, the others with the registry's settings (500 trees); nothing is
-    tuned.
+    NRS stands at its defaults; XGBoost, LightGBM and CatBoost with early stopping on a tenth of the
+    training rows, and their own categories; the others with the registry's settings (500 trees).
+    Nothing is tuned.
 
     Parameters
     ----------
+    methods : names of :func:`known_methods`.
     on_fit : called with the method and the fold before each fit.
 
     Returns
@@ -101,11 +140,10 @@ def compare_methods(
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    unknown = [name for name in methods if name not in names()]
+    unknown = [name for name in methods if name not in known_methods()]
     if unknown or not methods:
-        raise ValueError(
-            f"methods must be among {', '.join(names())}; got {', '.join(unknown) or 'none'}"
-        )
+        named = ", ".join(unknown) or "none"
+        raise ValueError(f"methods must be among {', '.join(known_methods())}; got {named}")
     if table.targets is not None:
         raise ValueError(
             f"Methods are compared on one target; got {table.target}. Name one and drop the others."
@@ -121,7 +159,7 @@ def compare_methods(
     splits = list(kind(folds, shuffle=True, random_state=seed).split(table.truth, table.truth))
     found = [Compared(name) for name in methods]
     for one in found:
-        can_run, why = available(one.name)
+        can_run, why = available(_PACKAGED.get(one.name, one.name))
         if not can_run:
             one.problem = why
             continue
@@ -132,13 +170,35 @@ def compare_methods(
     return found
 
 
-def _run(one: Compared, table: LabelledTable, kept: Any, held: Any, seed: int) -> None:
-    # The registry holds the paper's protocol; here NRS stands as a user gets it.
-    ours: dict[str, Any] = {"preset": "default"} if one.name == "NRS" else {}
-    if table.categorical:
-        ours["categorical_features"] = table.categorical
+def _made(name: str, table: LabelledTable, seed: int) -> Any:
+    """An unfitted estimator of a method, as its users have it."""
     task: Task = "classification" if table.task == "classification" else "regression"
-    model = make(one.name, task=task, seed=seed, **ours)
+    given: dict[str, Any] = {}
+    if table.categorical:
+        given["categorical_features"] = table.categorical
+    if name in STOPPED:
+        from nrs.baselines import stopped
+
+        kind = "Classifier" if task == "classification" else "Regressor"
+        return getattr(stopped, name + kind)(random_state=seed, **given)
+    # The registry holds the paper's protocol; here NRS stands as a user gets it.
+    if name == "NRS":
+        given["preset"] = "default"
+    return make(name, task=task, seed=seed, **given)
+
+
+def _settings_of(model: Any) -> dict[str, Any]:
+    """What an estimator was asked for, as JSON values."""
+    left_out = ("categorical_features", "callbacks", "verbose", "options", "device")
+    return {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if name not in left_out and isinstance(value, (str, int, float))
+    }
+
+
+def _run(one: Compared, table: LabelledTable, kept: Any, held: Any, seed: int) -> None:
+    model = _made(one.name, table, seed)
     begin = time.perf_counter()
     model.fit(table.features.take(kept), table.truth[kept])
     fitted = time.perf_counter()
@@ -149,6 +209,9 @@ def _run(one: Compared, table: LabelledTable, kept: Any, held: Any, seed: int) -
         scored = Scored("fold", held, truth, classes[chances.argmax(1)], chances, classes)
     else:
         scored = Scored("fold", held, truth, model.predict(X), None, classes)
+    one.settings = _settings_of(model)
+    if getattr(model, "rounds_", None) is not None:
+        one.rounds.append(model.rounds_)
     one.fit_times.append(fitted - begin)
     one.predict_times.append(time.perf_counter() - fitted)
     scores = scored.scores()

@@ -113,11 +113,15 @@ class PeerEstimator(RawTables, BaseEstimator):
         else:
             # Boosting needs two classes; with one there is nothing to learn.
             peer = self._make_peer(len(classes), seed) if len(classes) > 1 else DummyClassifier()
-        peer.fit(features, y, **given)
+        self._fit_peer(peer, features, y, given)
         self.peer_ = peer
         if classes is not None:
             self.classes_ = classes
         return self
+
+    def _fit_peer(self, peer: Any, x: Features, y: np.ndarray, given: dict[str, Any]) -> None:
+        """Fit a peer to encoded rows, with their weights if there are any."""
+        peer.fit(x, y, **given)
 
     def _read_labels(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """What the peer is fitted to, and the classes, of which a regressor has none."""

@@ -15,6 +15,7 @@ from nrs.cli.explain import explain
 from nrs.cli.export import export
 from nrs.cli.fit import fit
 from nrs.cli.info import info
+from nrs.cli.options import Command
 from nrs.cli.paper import paper
 from nrs.cli.predict import predict
 from nrs.cli.terminal import echo
@@ -34,7 +35,8 @@ app.add_typer(train, name="train")
 for command in (check, fit, tune, predict, evaluate, explain, compare, info, export):
     # typer keeps the breaks of a docstring's lines, which are not those of a terminal's.
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    app.command(help="\n\n".join(" ".join(part.split()) for part in paragraphs))(command)
+    text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
+    app.command(cls=Command, help=text)(command)
 
 
 def _version(wanted: bool) -> None:

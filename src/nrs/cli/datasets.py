@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nrs.cli.errors import clear_errors
+from nrs.cli.options import Command
 from nrs.cli.terminal import Grid, echo, echo_json
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ Name = Annotated[str, typer.Argument(help="Name of a dataset; case does not matt
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-@datasets.command("list")
+@datasets.command("list", cls=Command)
 @clear_errors
 def list_datasets(
     variants: Annotated[
@@ -49,7 +50,7 @@ def list_datasets(
     table.print()
 
 
-@datasets.command()
+@datasets.command(cls=Command)
 @clear_errors
 def info(name: Name, as_json: AsJson = False) -> None:
     """Show what the catalog knows about a dataset."""
@@ -78,7 +79,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
         echo(f"{key:{width}}  {shown}")
 
 
-@datasets.command()
+@datasets.command(cls=Command)
 @clear_errors
 def get(
     name: Name, fold: Annotated[int, typer.Option(help="Which of the prepared folds.")] = 1

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.kinds import PACKAGES, end_if_skipped, work_of
+from nrs.cli.kinds import PACKAGES, end_skipped, work_of
 from nrs.cli.options import (
     AsJson,
     LabelledParts,
@@ -30,6 +30,7 @@ def evaluate(
         typer.Option(
             "--target",
             "-t",
+            metavar="COLUMN",
             help="Column with the truth; default: as in the fit. Several: comma-separated, or "
             "repeat the option.",
         ),
@@ -63,7 +64,7 @@ def evaluate(
 
     Example: nrs evaluate churn.safetensors next_month.csv
     """
-    from nrs.cli.predict import check_files
+    from nrs.cli.predict import check_files, good_parts
     from nrs.files.evaluate import evaluate_file
     from nrs.files.load import load_model
     from nrs.files.scores import ScoredTargets
@@ -86,7 +87,12 @@ def evaluate(
     names = target or ([known] if isinstance(known, str) else known)
     if names is None:
         raise ValueError(f"{model} does not name its target; add --target COLUMN")
-    scored, unlabelled = evaluate_file(fitted, source, names, qid=qid, **reading)
+    wanted = [
+        *getattr(fitted, "feature_names_in_", []),
+        *([names] if isinstance(names, str) else []),
+    ]
+    parts, skipped = good_parts(source, wanted)
+    scored, unlabelled = evaluate_file(fitted, parts, names, qid=qid, **reading)
     scores = scored.scores()
     by_target = scored.scores_by_target() if isinstance(scored, ScoredTargets) else {}
     several, names = bool(by_target), list(by_target) or names
@@ -94,6 +100,7 @@ def evaluate(
         facts = {"rows": len(scored), "unlabelled": unlabelled, "target": names[0]}
         shown = {"target": names, "scores_by_target": by_target} if several else {}
         echo_json(facts | shown | scores)
+        end_skipped(skipped)
         return
     what = f"mean of {len(names)} targets" if several else names[0]
     echo(f"{source}: {len(scored):,} rows, {what} {score_line(scores)}")
@@ -101,6 +108,7 @@ def evaluate(
         echo_scores(by_target)
     if unlabelled:
         echo(f"left out {unlabelled:,} rows without a value of {' or '.join(names)}")
+    end_skipped(skipped)
 
 
 def _evaluate_folder(
@@ -124,4 +132,4 @@ def _evaluate_folder(
             echo(evaluated.note)
         if report is not None:
             echo(f"report      {report}")
-    end_if_skipped(evaluated.skipped)
+    end_skipped([why for _, why in evaluated.skipped])

@@ -23,8 +23,8 @@ def explain(
     source: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]",
-            help="Rows: those of each side of a tree for --html, or that of --row.",
+            metavar="FILE",
+            help="Rows: those of each side of a tree for --output, or that of --row.",
             show_default=False,
         ),
     ] = None,
@@ -36,7 +36,8 @@ def explain(
     ] = None,
     trees: Annotated[int, typer.Option(min=1, help="Number of trees to show.")] = 5,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write an HTML page with drawings of the trees.")
+        Path | None,
+        typer.Option("--output", "-o", help="HTML page to write, with drawings of the trees."),
     ] = None,
     *,
     reading: dict[str, Any],
@@ -56,7 +57,7 @@ def explain(
     if row is not None and source is None:
         raise ValueError("--row needs the file of the row: nrs explain MODEL FILE --row 17")
     if row is not None and html is not None:
-        raise ValueError("--row prints text, and --html writes a page; leave one of them out")
+        raise ValueError("--row prints text, and --output writes a page; leave one of them out")
     check_files(model, *([source] if source is not None else []))
     fitted = load_model(model)
     if row is not None and source is not None:

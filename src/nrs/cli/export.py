@@ -18,7 +18,7 @@ def export(
     model: Model,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="ONNX file; default: MODEL's name with .onnx."),
+        typer.Option("--output", "-o", help="ONNX file; default: MODEL's name with .onnx."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

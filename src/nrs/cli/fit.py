@@ -60,7 +60,7 @@ _MAX_SHOWN = 30
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="Model file; default: FILE's name with .safetensors."),
+    typer.Option("--output", "-o", help="Model file; default: FILE's name with .safetensors."),
 ]
 Report = Annotated[bool, typer.Option(help="Write an HTML report next to the model.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")]
@@ -141,8 +141,8 @@ def fit(
             {
                 "--task": task != "auto", "--quantiles": quantiles, "--offset": offset,
                 "--monotone": monotone, "--class-weight": class_weight, "--threshold": threshold,
-                "--groups": groups, "--time": time, "--workers": workers > 1,
-                "--divide": divide != "auto", "--stream": stream,
+                "--groups": groups, "--time": time, "--divide": divide != "auto",
+                "--stream": stream,
             }
         )  # fmt: skip
         wanted: dict[str, Any] = {} if loss == "squared" else {"loss": loss}
@@ -167,10 +167,11 @@ def fit(
     columns |= {"bounds": True} if wanted.get("loss") == "aft" else {}
     # A ranker reads all rows: those of a query may be anywhere.
     stream = stream or (qid is None and is_streamed(source))
-    check_holdout(holdout, streamed=stream)
+    check_holdout(holdout)
+    parts = {} if holdout is None else {"holdout": holdout, "seed": seed}
     # The processes of a launcher such as torchrun, if there is one; one of them prints and writes.
     with processes() as group:
-        table = _read(source, target, task, columns, reading, stream)
+        table = _read(source, target, task, columns, reading, parts if stream else None)
         prints = not (quiet or as_json) and group.is_writer
         findings = check_labelled(table) if group.is_writer else []
         if prints:
@@ -191,7 +192,7 @@ def fit(
             holdout=holdout,
             **wanted,
             **of_classes,
-            verbose=1 if prints else 0,
+            verbose=2 if prints else 0,
         )
     if not group.is_writer:
         return
@@ -218,8 +219,7 @@ def _refuse_of_rankers(given: dict[str, Any]) -> None:
     """Refuse options that are not for rankers."""
     for flag, value in given.items():
         if value:
-            threads = "; --jobs is its threads" if flag == "--workers" else ""
-            raise ValueError(f"{flag} is not for a ranker, which --qid asks for{threads}")
+            raise ValueError(f"{flag} is not for a ranker, which --qid asks for")
 
 
 def _read(
@@ -228,17 +228,17 @@ def _read(
     task: str,
     columns: dict[str, Any],
     reading: dict[str, Any],
-    stream: bool,
+    streamed: dict[str, Any] | None,
 ) -> LabelledTable:
     from nrs.files.read import read_labelled, scan_labelled
 
-    if stream:
+    if streamed is not None:
         if reading["overrides"]:
             raise ValueError(
                 "--decimal, --dates, --na and --type are for text files and workbooks; a streamed "
                 "table has types of its own. Leave them out."
             )
-        return scan_labelled(source, target, task=task, **columns)
+        return scan_labelled(source, target, task=task, **columns, **streamed)
     options: dict[str, Any] = {**reading, **columns}
     return read_labelled(source, target, task=task, **options)
 
@@ -273,7 +273,7 @@ def output_paths(
     """Where the model and its report go; neither may exist unless it is forced."""
     if out is None:
         if source == "-":
-            raise ValueError("A model of rows from standard input needs a name; add --out NAME")
+            raise ValueError("A model of rows from standard input needs a name; add --output NAME")
         # sub/churn.csv.gz becomes churn.safetensors, in this folder; rows/*.parquet becomes rows.
         steps = [_SUFFIXES.sub("", step) for step in Path(source).parts]
         named = [step for step in steps if step.strip(".") and not set(step) & set("*?[:/\\")]
@@ -288,7 +288,7 @@ def output_paths(
         check_output(output)
         if output.exists() and not force and (report or output == path):
             raise FileExistsError(
-                f"{output} exists already; --force replaces it, --out NAME writes another"
+                f"{output} exists already; --force replaces it, --output NAME writes another"
             )
     return path, page
 

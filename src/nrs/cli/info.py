@@ -10,6 +10,9 @@ from nrs.cli.options import AsJson, Model, echo_scores, score_line
 from nrs.cli.terminal import echo, echo_json
 
 _MAX_SHOWN, _MAX_LISTED = 20, 100
+# Kinds of files whose models read tables.
+TABLES = ("table", "ranker")
+VERSIONS = ("nrs", "torch", "numpy", "python", "platform")
 
 
 @refusals
@@ -30,16 +33,11 @@ def info(model: Model, as_json: AsJson = False) -> None:
         "bytes": model.stat().st_size,
         "parameters": sum(tensor.numel() for tensor in file.tensors.values()),
     }
-    if file.kind == "table":
-        with loading(model):
-            facts |= _of_table(file.header)
-    describe = None
-    if file.kind in PACKAGES:
-        describe = getattr(work_of(file.kind, "predict"), "describe", None)
-    if describe is not None:
-        with loading(model):
-            facts |= describe(file.header)
     with loading(model):
+        facts |= _of_table(file.header) if file.kind in TABLES else _of_network(file.header)
+        if file.kind in PACKAGES:
+            describe = getattr(work_of(file.kind, "predict"), "describe", dict)
+            facts |= describe(file.header)
         facts["made"] = mapping(plain)(file.made, "made")
     if as_json:
         echo_json(facts)
@@ -49,26 +47,35 @@ def info(model: Model, as_json: AsJson = False) -> None:
     settings = facts.pop("settings", {})
     facts["bytes"] = f"{facts['bytes']:,}"
     facts["parameters"] = f"{facts['parameters']:,}"
-    scores, by_target = about.pop("scores", None), about.pop("scores_by_target", None)
+    by_target = about.pop("scores_by_target", None)
+    scores = about.pop("scores", None) or facts.pop("scores", None)
     about.pop("labels", None)
     facts |= {name.replace("_", " "): value for name, value in about.items()}
-    scores = scores or facts.pop("scores", None)
     if scores:
         facts["scores"] = score_line(scores)
     for name, value in facts.items():
         if value is not None:
-            echo(f"{name:11} {_shown(value)}")
+            _say(name, value)
     if by_target:
         echo_scores(by_target)
     if columns:
         shown = ", ".join(f"{one['name']} ({one['kind']})" for one in columns[:_MAX_SHOWN])
         more = f" and {len(columns) - _MAX_SHOWN} more" if len(columns) > _MAX_SHOWN else ""
-        echo(f"columns     {shown}{more}")
+        _say("columns", f"{len(columns)}: {shown}{more}")
     if settings:
         chosen = {name: value for name, value in settings.items() if value is not None}
-        echo("settings    " + ", ".join(f"{name}={value}" for name, value in chosen.items()))
-    if made:
-        echo("made        " + ", ".join(f"{name} {_shown(v)}" for name, v in made.items()))
+        _say("settings", ", ".join(f"{name}={value}" for name, value in chosen.items()))
+    versions = {name: made.pop(name) for name in VERSIONS if name in made}
+    for name, word in (("time", "fitted"), ("seed", "seed"), ("engine", "engine")):
+        if name in made:
+            _say(word, made.pop(name))
+    for name, known in (("fitted to", made), ("versions", versions)):
+        if known:
+            _say(name, ", ".join(f"{key} {_shown(value)}" for key, value in known.items()))
+
+
+def _say(name: str, value: Any) -> None:
+    echo(f"{name:11} {_shown(value)}")
 
 
 def _shown(value: Any) -> str:
@@ -90,9 +97,9 @@ def _of_table(header: dict[str, Any]) -> dict[str, Any]:
     kinds = encoder["kinds"]
     names = encoder["names"] or [f"x{place}" for place in range(len(kinds))]
     facts: dict[str, Any] = {"estimator": header["estimator"]}
+    about = header["about"] or {}
     if "classes" in header["target"] or "columns" in header["target"]:
         facts["classes"] = target_from_state(header["target"]).listed_classes()
-    about = header["about"] or {}
     if about.get("labels"):
         facts["classes"] = dict(zip(about["target"], about["labels"], strict=True))
     facts["columns"] = [
@@ -101,3 +108,37 @@ def _of_table(header: dict[str, Any]) -> dict[str, Any]:
     facts["settings"] = header["recipe"]
     facts["about"] = about or None
     return facts
+
+
+def _of_network(header: dict[str, Any]) -> dict[str, Any]:
+    """What a model of pictures or point clouds says of itself."""
+    from nrs.training.schema import (
+        anything,
+        check_header,
+        list_of,
+        mapping,
+        number,
+        optional,
+        plain,
+        record,
+        text,
+    )
+
+    scores = optional(mapping(number()))
+    # Pictures have metrics, point clouds the scores of the test part.
+    fields = {
+        "model": mapping(plain), "classes": list_of(text()), "metrics": scores, "test": scores,
+        "config": optional(mapping(plain)),
+    }  # fmt: skip
+    later = {"metrics": None, "test": None, "config": None}
+    known = check_header(header, record(fields, defaults=later, others=anything))
+    settings = dict(known["model"])
+    for part, values in (known["config"] or {}).items():
+        if isinstance(values, dict) and part != "model":
+            settings |= {f"{part}.{name}": value for name, value in values.items()}
+    return {
+        "task": "classification",
+        "classes": known["classes"],
+        "scores": known["metrics"] or known["test"],
+        "settings": settings,
+    }

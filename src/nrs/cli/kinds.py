@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -19,8 +18,8 @@ from nrs.cli.terminal import echo
 #   evaluate.evaluate_folder(model, folder) -> nrs.files.folder.EvaluatedFolder
 #   export.export_onnx(model, path) -> None
 PACKAGES = {"image": "nrs.vision", "points": "nrs.points"}
-# Exit code of a command that did its work, but for files that cannot be read.
-SOME_SKIPPED = 3
+# The exit code where some files of a folder could not be read.
+SKIPPED = 3
 
 
 def work_of(kind: str, work: str) -> Any:
@@ -37,9 +36,16 @@ def work_of(kind: str, work: str) -> Any:
     return importlib.import_module(name)
 
 
-def end_if_skipped(skipped: Sequence[tuple[str | Path, str]]) -> None:
-    """Name files that could not be read, and end the command with the exit code for that."""
+def end_skipped(skipped: Sequence[str]) -> None:
+    """Name the files that were skipped, and end with an exit code that says so.
+
+    Raises
+    ------
+    typer.Exit
+    """
+    # Standard output holds predictions, for other programs.
+    for said in skipped:
+        echo(f"skipped: {said}", err=True)
     if skipped:
-        # Standard output holds predictions, for other programs.
-        echo(*(f"skipped {why}" for _, why in skipped), err=True)
-        raise typer.Exit(SOME_SKIPPED)
+        echo(f"skipped files: {len(skipped)}; the others were read", err=True)
+        raise typer.Exit(SKIPPED)

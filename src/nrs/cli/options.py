@@ -6,12 +6,53 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from nrs._util.launch import check_count
 from nrs.cli.terminal import echo
 
+# Short names of values, so that the words of a help have the width.
+_VALUES: dict[object, str] = {
+    bool: "", int: "N", float: "NUMBER", str: "TEXT", Path: "PATH", list[str]: "TEXT",
+}  # fmt: skip
+# Parts of a long help, and the options of each; what is not here comes first.
+_PARTS = {
+    "Columns": "drop categorical groups time sample_weight qid offset monotone",
+    "Training": "preset loss quantiles metric class_weight threshold holdout time_limit seed jobs "
+    "workers divide checkpoint stream budget trials storage",
+    "Reading the file": "encoding sheet decimal dates na types",
+    "Output": "out output force report quiet as_json safe_csv keep",
+}
+_MANY_OPTIONS = 16
+_PART_OF = {name: part for part, names in _PARTS.items() for name in names.split()}
+
+
+class Command(TyperCommand):
+    """A command whose help is in parts, and leaves its width to the words."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        options = [one for one in self.params if isinstance(one, TyperOption)]
+        for one in options:
+            # Versions of typer that have short names of their own describe no types.
+            described = getattr(one, "type_descriptor", None)
+            if one.metavar is None and described is not None:
+                one.metavar = _VALUES.get(described.annotation)
+            if len(options) >= _MANY_OPTIONS:
+                one.rich_help_panel = _PART_OF.get(str(one.name))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """``--help``, which takes no value either."""
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.metavar = ""
+        return found
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
-Model = Annotated[Path, typer.Argument(help="Model file saved by nrs.", show_default=False)]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="Model file saved by nrs.", show_default=False)
+]
 Labelled = Annotated[
     str,
     typer.Argument(
@@ -30,13 +71,15 @@ LabelledParts = Annotated[
     ),
 ]
 Target = Annotated[
-    str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
+    str,
+    typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.", show_default=False),
 ]
 Targets = Annotated[
     list[str],
     typer.Option(
         "--target",
         "-t",
+        metavar="COLUMN",
         help="Column to predict; several: comma-separated, or repeat the option.",
         show_default=False,
     ),
@@ -46,12 +89,17 @@ Drop = Annotated[
     list[str] | None,
     typer.Option(
         "--drop",
+        metavar="COLUMN",
         help="Columns to leave out, such as an ID; comma-separated, or repeat the option.",
     ),
 ]
 Categorical = Annotated[
     list[str] | None,
-    typer.Option("--categorical", help="Column whose numbers are categories; may be repeated."),
+    typer.Option(
+        "--categorical",
+        metavar="COLUMN",
+        help="Column whose numbers are categories; may be repeated.",
+    ),
 ]
 Monotone = Annotated[
     list[str] | None,
@@ -73,6 +121,7 @@ Loss = Annotated[
 Offset = Annotated[
     str | None,
     typer.Option(
+        metavar="COLUMN",
         help="Column added to the logarithm of the prediction, such as that of the exposure; "
         "needs --loss poisson, gamma or tweedie.",
         show_default=False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nrs.cli.errors import clear_errors
-from nrs.cli.options import check_jobs
+from nrs.cli.options import Command, check_jobs
 from nrs.cli.terminal import echo, echo_json
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Results = Annotated[Path, typer.Option(help="Folder of the results.", show_defau
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-@paper.command("list")
+@paper.command("list", cls=Command)
 @clear_errors
 def list_tables(as_json: AsJson = False) -> None:
     """List the tables and figures that can be run."""
@@ -37,7 +37,7 @@ def list_tables(as_json: AsJson = False) -> None:
         echo(f"{table.name:13} {table.kind:7} {_n_cells(table):4} cells  {table.title}")
 
 
-@paper.command()
+@paper.command(cls=Command)
 @clear_errors
 def run(
     tables: Annotated[
@@ -91,7 +91,7 @@ def run(
     raise typer.Exit(1 if summary.n_bad else 0)
 
 
-@paper.command()
+@paper.command(cls=Command)
 @clear_errors
 def show(
     table: Annotated[str, typer.Argument(help="Name of a table, see 'nrs paper list'.")],
@@ -114,10 +114,12 @@ def show(
     print_table(found, cells, every=every)
 
 
-@paper.command()
+@paper.command(cls=Command)
 @clear_errors
 def report(
-    out: Annotated[Path, typer.Option(help="Folder to write the report into.")] = Path("report"),
+    out: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder to write the report into.")
+    ] = Path("report"),
     results: Results = Path("results"),
     tables: Annotated[str | None, typer.Option(help="Only these, comma-separated.")] = None,
 ) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.kinds import PACKAGES, end_if_skipped, work_of
+from nrs.cli.kinds import PACKAGES, end_skipped, work_of
 from nrs.cli.options import AsJson, Jobs, Model
 from nrs.cli.reading import reads_files
 from nrs.cli.terminal import echo, echo_json, table_output
@@ -53,7 +53,9 @@ def predict(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", help="Input column to copy to the output; may be repeated."),
+        typer.Option(
+            "--keep", metavar="COLUMN", help="Input column to copy to the output; may be repeated."
+        ),
     ] = None,
     safe_csv: Annotated[
         bool,
@@ -108,15 +110,24 @@ def predict(
     if output is not None:
         _check_listed_output(output)
     predict_file = work_of(kind, "predict").predict_file
-    skipped: list[tuple[str, str]] = []
+    skipped: list[str] = []
 
     def readable() -> list[dict[str, Any]]:
         rows = predict_file(model, Path(source))
-        skipped.extend((row["input"], row["error"]) for row in rows if "error" in row)
+        skipped.extend(row["error"] for row in rows if "error" in row)
         return [row for row in rows if "error" not in row]
 
     _write_listed(readable, output, as_json, safe_csv)
-    end_if_skipped(skipped)
+    end_skipped(skipped)
+
+
+def good_parts(source: str, wanted: Sequence[str]) -> tuple[str | list[str], list[str]]:
+    """The parts of a folder or a pattern that have these columns, and what the others lack."""
+    from nrs.datasets.parts import is_parts, whole_parts
+
+    if "://" in source or not is_parts(source):
+        return source, []
+    return whole_parts(source, wanted)
 
 
 def check_files(*paths: str | Path) -> None:
@@ -157,7 +168,9 @@ def _predict_table(
         output_format(output)
     fitted = load_model(model)
     fitted.n_jobs = jobs
-    chunks = predict_chunks(fitted, source, **options)
+    wanted = [*getattr(fitted, "feature_names_in_", []), *options["keep"]]
+    parts, skipped = good_parts(source, wanted)
+    chunks = predict_chunks(fitted, parts, **options)
     if output is None:
         # The first chunk is read before anything is printed.
         first = next(chunks)
@@ -166,6 +179,7 @@ def _predict_table(
             writer.write(first)
             for chunk in chunks:
                 writer.write(chunk)
+        end_skipped(skipped)
         return
     n_rows = 0
     with write_table_file(output, safe_csv=safe_csv) as writer:
@@ -176,6 +190,7 @@ def _predict_table(
         echo_json({"rows": n_rows, "wrote": str(output)})
     else:
         echo(f"{n_rows:,} predictions in {output}")
+    end_skipped(skipped)
 
 
 def _check_listed_output(output: Path) -> None:

@@ -32,20 +32,34 @@ def read_types(given: list[str] | None) -> dict[str, str]:
 
 
 def _options(
-    encoding: Annotated[str, typer.Option(help="Encoding of a text file; auto finds it.")] = "auto",
+    encoding: Annotated[
+        str, typer.Option(metavar="NAME", help="Encoding of a text file; auto finds it.")
+    ] = "auto",
     sheet: Annotated[
         str | None,
-        typer.Option(help="Sheet of a workbook; default: the first.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Sheet of a workbook; default: the first.", show_default=False
+        ),
     ] = None,
     decimal: Annotated[
-        str, typer.Option(help="Decimal sign of all numbers: . or ,", show_default=False)
+        str,
+        typer.Option(
+            metavar="SIGN", help="Decimal sign of all numbers: . or ,", show_default=False
+        ),
     ] = "",
     dates: Annotated[
-        str, typer.Option(help="Order of all dates: dmy, mdy or ymd.", show_default=False)
+        str,
+        typer.Option(
+            metavar="ORDER", help="Order of all dates: dmy, mdy or ymd.", show_default=False
+        ),
     ] = "",
     na: Annotated[
         list[str] | None,
-        typer.Option("--na", help="Cell that means missing, such as -200; may be repeated."),
+        typer.Option(
+            "--na",
+            metavar="CELL",
+            help="Cell that means missing, such as -200; may be repeated.",
+        ),
     ] = None,
     types: Annotated[
         list[str] | None,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import io
 import json
 import logging
+import math
 import re
 import sys
+import time
 import warnings
-from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 import typer
@@ -118,29 +118,30 @@ def _text(cell: str | tuple[str, ...], style: str = "") -> Any:
     return Text("\n".join(map(printable, lines)), style)
 
 
-class _Lines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record), keep="\n")
+class _Seldom(logging.Filter):
+    """Lets a line on how far a training is pass every `SECONDS` at most, and all other lines."""
 
+    SECONDS = 2.0
 
-@contextlib.contextmanager
-def log_lines(*, shown: bool) -> Iterator[None]:
-    """Within the block what this package logs is on standard error, progress included."""
-    logger = logging.getLogger("nrs")
-    level, handler = logger.level, logging.StreamHandler()
-    handler.setFormatter(_Lines())
-    if shown:
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = -math.inf
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno > logging.INFO or record.name != "nrs.training":
+            return True
+        if time.monotonic() - self._last < self.SECONDS:
+            return False
+        self._last = time.monotonic()
+        return True
 
 
 def show_warnings() -> None:
     """Let warnings and log messages of any library be printable lines as well."""
+
+    class Formatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record), keep="\n")
 
     def format_warning(
         message: Warning | str,
@@ -152,5 +153,12 @@ def show_warnings() -> None:
         return f"warning: {printable(message)}\n"
 
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(_Lines())
+        logging.lastResort.setFormatter(Formatter())
+    # How far a fit is, where no terminal shows a bar.
+    progress = logging.StreamHandler()
+    progress.setFormatter(Formatter())
+    progress.addFilter(_Seldom())
+    logging.getLogger("nrs").addHandler(progress)
+    logging.getLogger("nrs").setLevel(logging.INFO)
+    logging.getLogger("nrs").propagate = False
     warnings.formatwarning = format_warning

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nrs.cli.errors import refusals
-from nrs.cli.terminal import echo, log_lines
+from nrs.cli.options import Command
+from nrs.cli.terminal import echo
 
 train = typer.Typer(help="Train networks from configuration files.", no_args_is_help=True)
 
 Config = Annotated[str, typer.Option(help="TOML file, or the name of a recipe of this package.")]
-Out = Annotated[Path, typer.Option(help="Folder for checkpoints and the model file.")]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", help="Folder for checkpoints and the model file.")
+]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a value; may be repeated."),
@@ -23,12 +25,7 @@ Sets = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")]
 
 
-def is_first_process() -> bool:
-    """Whether a launcher made this process the first of several, or there is no launcher."""
-    return os.environ.get("RANK", "0") == "0"
-
-
-@train.command()
+@train.command(cls=Command)
 @refusals
 def vision(
     folder: Annotated[
@@ -58,7 +55,7 @@ def vision(
 ) -> None:
     """Train an image classifier; the same command resumes an interrupted run.
 
-    Example: nrs train vision birds --out run
+    Example: nrs train vision birds --output run
 
     Several devices or processes: torchrun --nproc-per-node 4 -m nrs train vision --config …
     """
@@ -73,19 +70,18 @@ def vision(
     # As TOML writes texts: a folder may be called 2024.
     root = json.dumps(str(folder), ensure_ascii=False)
     of_folder = [] if folder is None else ["data.reader=folder", f"data.root={root}"]
-    with log_lines(shown=not quiet and is_first_process()):
-        outcome = run(
-            config or "folder",
-            out,
-            overrides=[*of_folder, *(changes or [])],
-            extend=extend,
-            verbose=0 if quiet else 2,
-        )
+    outcome = run(
+        config or "folder",
+        out,
+        overrides=[*of_folder, *(changes or [])],
+        extend=extend,
+        verbose=0 if quiet else 2,
+    )
     if outcome.is_writer and not quiet:
         echo(outcome.summary())
 
 
-@train.command()
+@train.command(cls=Command)
 @refusals
 def points(
     config: Config,
@@ -99,7 +95,6 @@ def points(
     """
     from nrs.points.train import run
 
-    with log_lines(shown=not quiet and is_first_process()):
-        outcome = run(config, out, overrides=changes or [], verbose=0 if quiet else 2)
+    outcome = run(config, out, overrides=changes or [], verbose=0 if quiet else 2)
     if outcome.is_writer and not quiet:
         echo(outcome.summary())

@@ -93,7 +93,7 @@ def tune(
         n_trials=trials,
         storage=storage,
         n_jobs=jobs,
-        verbose=1 if prints else 0,
+        verbose=2 if prints else 0,
     )
     written = write_fitted(fitted, model_path, page_path if report else None)
     if as_json:

@@ -79,9 +79,8 @@ class PooledDropout(nn.Module):
         """
         size, start = self._place(count)
         if size not in self._bits:
-            pool = self._pool(size, torch.empty(0, dtype=torch.float32, device="cpu"))
-            packed = np.packbits(pool.numpy() > 0, bitorder="little")
-            self._bits[size] = np.append(packed, np.zeros(8, np.uint8))
+            packed = [np.packbits(part.numpy(), bitorder="little") for part in self._kept(size)]
+            self._bits[size] = np.concatenate([*packed, np.zeros(8, np.uint8)])
         return self._bits[size], start
 
     def _place(self, count: int) -> tuple[int, int]:
@@ -97,12 +96,19 @@ class PooledDropout(nn.Module):
     def _pool(self, size: int, x: Tensor) -> Tensor:
         key = (size, x.dtype, x.device)
         if key not in self._pools:
-            generator = torch.Generator().manual_seed(size)
-            # The same pool whatever torch's default dtype and device are.
-            drawn = torch.rand(size, generator=generator, dtype=torch.float32, device="cpu")
-            kept = (drawn >= self.p).float() / (1 - self.p)
-            self._pools[key] = kept.to(x.device, x.dtype)
+            pool = torch.empty(size, dtype=torch.float32, device="cpu")
+            for own, kept in zip(pool.split(MIN_POOL), self._kept(size), strict=True):
+                torch.div(kept.float(), 1 - self.p, out=own)
+            self._pools[key] = pool.to(x.device, x.dtype)
         return self._pools[key]
+
+    def _kept(self, size: int) -> Iterator[Tensor]:
+        """Which units of a pool are kept, part by part: that of a long query has 2²⁶ numbers."""
+        # The same pool whatever torch's default dtype and device are.
+        generator = torch.Generator().manual_seed(size)
+        for _ in range(size // MIN_POOL):
+            drawn = torch.rand(MIN_POOL, generator=generator, dtype=torch.float32, device="cpu")
+            yield drawn >= self.p
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_pools": {}, "_bits": {}, "generator": None}

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from nrs._util.optional import import_optional
-from nrs.datasets.table_file_errors import TableFileError, check_names, import_pyarrow
+from nrs.datasets.table_file_errors import (
+    TableFileError,
+    check_names,
+    check_wanted,
+    import_pyarrow,
+)
 
 # What a folder is searched for; a file that is named may be called anything.
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
@@ -95,6 +100,37 @@ def find_parts(source: Any, filesystem: Any = None) -> tuple[Any, list[Part]]:
         found = where
         paths += [name for name in _matching(found, path, os.fspath(one)) if name not in paths]
     return found, [open_part(found, path) for path in paths]
+
+
+def whole_parts(source: str, wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """The files of a folder or a pattern on this machine that can be read, and what is wrong with
+    the others.
+
+    Parameters
+    ----------
+    source : path or pattern
+    wanted : sequence of str
+        Columns that a file must have.
+
+    Raises
+    ------
+    TableFileError
+        If none can be read: that of the first.
+    FileNotFoundError
+        If nothing matches.
+    """
+    where, path = _locate(source, None)
+    found: list[str] = []
+    errors: list[TableFileError] = []
+    for name in _matching(where, path, source):
+        try:
+            check_wanted(wanted, open_part(where, name).schema.names, name)
+            found.append(name)
+        except TableFileError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    return found, [str(error) for error in errors]
 
 
 def open_part(filesystem: Any, path: str) -> Part:

@@ -24,6 +24,9 @@ import numpy as np
 LOSSES = ("softmax", "logistic", "squared")
 # Inputs of a tile at most: the lanes of a vector. Fewer than so many are no tile.
 LANES, MIN_TILE = 16, 4
+# Floats of the members' activations that are kept from forward to backward: 256 MB. Of larger
+# batches, such as a query of 20,000 documents, backward computes them again, one member at a time.
+MAX_KEPT = 1 << 26
 # Layers of a member that have a normalisation.
 MAX_LAYERS = 16
 _VERSION = 2
@@ -609,17 +612,25 @@ class Training:
         filled = self._fill(0, step, address := _Addresses())
         outputs = np.empty((self.members, self.shape.outputs, len(step.x)), np.float32)
         filled.outputs = outputs.ctypes.data
-        self._run((_Step * 1)(filled), _FORWARD, self.members)
+        of_each = self._library.nrs_training_size(ctypes.addressof(self._forest), len(step.x))
+        kept = of_each * self.members <= MAX_KEPT
+        # Running statistics follow once.
+        self._settings.momentum = self.settings.momentum if kept else 0.0
+        self._run((_Step * 1)(filled), _FORWARD, self.members if kept else self._threads())
         # What the second call reads again.
-        self._open = (filled, address, outputs.shape)
+        self._open = (filled, address, outputs.shape, kept)
         return outputs
 
     def backward(self, gradients: np.ndarray) -> None:
         """Finish the step of :meth:`forward`, given the gradients of the loss by its outputs."""
-        filled, _, shape = self._open
+        filled, _, shape, kept = self._open
         filled.outputs = None
         filled.gradients = _Addresses()(gradients, shape)
-        self._run((_Step * 1)(filled), _BACKWARD, self.members)
+        self._settings.momentum = self.settings.momentum
+        if kept:
+            self._run((_Step * 1)(filled), _BACKWARD, self.members)
+        else:
+            self._run((_Step * 1)(filled), _FORWARD | _BACKWARD, self._threads())
         del self._open
 
     def _columns(self, number: int, size: int) -> np.ndarray:

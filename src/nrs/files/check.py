@@ -6,23 +6,30 @@ are bounded: a column is looked at in at most `MAX_ROWS` rows.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrs.datasets.dialects import Numbers
 from nrs.datasets.reading import read_numbers
+from nrs.datasets.table_files import stream_table_file
 from nrs.files.read import LabelledTable
+from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.columns import Column
 from nrs.tabular.encode.encoder import decide_text
 from nrs.tabular.encode.table import Table, read_table
 from nrs.tabular.encode.text import is_text
+from nrs.tabular.predict_file import Source, input_columns, model_rows
+from nrs.tabular.rows.sample import hashed
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from nrs.tabular.types import TableModel
 
 MAX_ROWS = 10_000
 # Rows below which a column of distinct values means nothing.
@@ -33,8 +40,9 @@ LEAK = 0.98
 MIN_OF_CLASS = 3
 # Classes beyond which a target of numbers is hardly one of classes.
 MANY_CLASSES = 50
-# Share of rows that repeat others, from which on scores are flattered.
-MIN_REPEATED = 0.02
+# Share of rows that repeat others, from which on scores are flattered; columns that are left out to
+# see how often rows are the same by chance.
+MIN_REPEATED, MAX_LEFT_OUT = 0.04, 50
 # Columns and rows that are looked at for leaks.
 MAX_TRIED, TRIED_ROWS = 300, 3_000
 _ID_NAME = re.compile(
@@ -49,8 +57,8 @@ class Finding:
 
     Attributes
     ----------
-    kind : "id", "constant", "duplicates", "leak", "rare classes", "number as classes" or \
-"mixed units"
+    kind : "id", "constant", "duplicates", "leak", "rare classes", "number as classes", \
+"mixed units" or "drift"
     column : str or None
     text : str
         One or two sentences. An option that ends it has no period, so that it can be copied.
@@ -109,6 +117,36 @@ def check_labelled(table: LabelledTable) -> list[Finding]:
     # Grades are numbers in an order.
     task = "regression" if table.task == "ranking" else table.task
     return check_table(table.features, table.truth, task=task, target=table.target)
+
+
+def check_new_rows(model: TableModel, source: Source, **reading: Any) -> list[Finding]:
+    """How the rows of a table differ from those that a model of ``nrs fit`` was fitted to.
+
+    The table is read chunk by chunk, all of it; `reading` is how text files and workbooks are read.
+    Cells far beyond the training range, or most of a column unseen, are a ColumnWarning, as when
+    the rows are predicted.
+
+    Raises
+    ------
+    ValueError
+        If the table cannot be read, or the model does not know how its training rows were spread.
+    """
+    encoder, watch = model.encoder_, Watch(drift=True)
+    if encoder.profile is None:
+        raise ValueError(
+            "The model does not know how its training rows are spread: models of nrs fit do, of "
+            "this version, on tables that are neither sparse nor of thousands of features. Fit it "
+            "again."
+        )
+    columns = input_columns(model, source, **reading)
+    for chunk in stream_table_file(source, columns, **reading):
+        encoder.transform(model_rows(model, chunk), watch)
+    moved, watch.drift = encoder.moved(watch), None
+    encoder.warn(watch)
+    return [
+        Finding("drift", name, f"Rows differ from those of training: {said}.")
+        for name, said in moved.items()
+    ]
 
 
 def _read(table: Table, index: int) -> Column:
@@ -172,23 +210,41 @@ def _mixed_units(name: str, column: Column) -> Iterator[Finding]:
         )
 
 
+def _first_seen(codes: np.ndarray) -> np.ndarray:
+    """Codes that count the values in the order in which they come."""
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _pairs(keys: np.ndarray) -> float:
+    """How many pairs of rows have the same key."""
+    counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
+    return float((counts * (counts - 1)).sum() / 2)
+
+
 def _duplicates(columns: Sequence[Column], truth: np.ndarray | None) -> Iterator[Finding]:
-    """Rows that come more than once, in a table whose rows should hardly be the same by chance."""
+    """Rows that come more than once, and more often than chance would have it.
+
+    By chance, more pairs of rows differ in a single column than in none.
+    """
     if not columns or len(columns[0].values) < MIN_ROWS:
         return
     parts = [np.unique(one.values, return_inverse=True)[1] for one in columns]
     if truth is not None and truth.ndim == 1:
         parts.append(np.unique(truth, return_inverse=True)[1])
     n = len(parts[0])
-    # A column that differs in most rows: then two rows are not the same by chance.
-    if max(int(one.max()) + 1 for one in parts) < 0.3 * n:
+    # Columns that say the same count once.
+    parts = list({_first_seen(codes).tobytes(): codes for codes in parts}.values())
+    # A row is known by the sum of its cells' hashes, from which one column can be taken away.
+    keys = [hashed(codes, salt) for salt, codes in enumerate(parts)]
+    whole = functools.reduce(np.add, keys)
+    extra = n - len(np.unique(whole))
+    if extra < max(3, MIN_REPEATED * n):
         return
-    keys = np.zeros(n, dtype=np.uint64)
-    for codes in parts:
-        keys = (keys * np.uint64(0x9E3779B97F4A7C15)) ^ (codes.astype(np.uint64) + np.uint64(1))
-        keys ^= keys >> np.uint64(29)
-    extra = n - len(np.unique(keys))
-    if extra >= max(3, MIN_REPEATED * n):
+    tried = np.linspace(0, len(keys) - 1, min(len(keys), MAX_LEFT_OUT)).astype(int)
+    same = _pairs(whole)
+    nearly = [_pairs(whole - keys[place]) - same for place in tried]
+    if same > np.mean(nearly) * len(keys):
         share = 100 * extra / n
         yield Finding(
             "duplicates",

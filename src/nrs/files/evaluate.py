@@ -17,6 +17,7 @@ from nrs.files.scores import AnyScored, model_outputs, score_outputs
 from nrs.files.targets import (
     Task,
     bound_values,
+    class_values,
     encode_targets,
     labelled_rows,
     target_names,
@@ -26,6 +27,7 @@ from nrs.ranking import NRSRanker
 from nrs.ranking.queries import group_queries
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.predict_file import Source, TargetColumns, input_columns, model_rows, offset_column
+from nrs.tabular.targets.columns import ColumnsTarget
 from nrs.tabular.targets.survival import SurvivalTarget
 
 if TYPE_CHECKING:
@@ -58,10 +60,9 @@ def evaluate_file(
     bounds = model.target_.kind == SurvivalTarget.kind
     classes = getattr(model, "classes_", None) if targets is None else None
     columns = input_columns(model, source, names, **reading)
-    kinds = {
-        name: _kind(targets.labels[place] if targets and targets.labels else classes)
-        for place, name in enumerate(names)
-    }
+    of_columns = isinstance(model.target_, ColumnsTarget)
+    each = model.target_.classes if of_columns else targets.labels if targets else None
+    kinds = {name: _kind(each[place] if each else classes) for place, name in enumerate(names)}
     known = (model.about_ or {}).get("target")
     fitted = [known] if isinstance(known, str) else known or []
     # A target is read as in the fit, whatever it is called here.
@@ -73,7 +74,7 @@ def evaluate_file(
     }
     kinds |= {name: "text" for name, plan in plans.items() if plan.reads_text}
     task: Task = "regression" if classes is None else "classification"
-    truths, outputs, places, at, watch = [], [], [], 0, Watch()
+    truths, outputs, places, at, watch = [], [], [], 0, Watch(drift=True)
     offset = offset_column(model)
     for chunk in stream_table_file(source, columns | offset | kinds, **reading):
         for name, plan in plans.items():
@@ -86,6 +87,8 @@ def evaluate_file(
                 truths.append(bound_values(part, names))
             elif targets is None:
                 truths.append(target_values(part, names[0], task, classes))
+            elif each and of_columns:
+                truths.append(class_values(part, names, each))
             else:
                 truths.append(encode_targets(part, targets))
             X = model_rows(model, part.select(list(columns)))

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from nrs.datasets.large_table import Table
 from nrs.files.check import Finding
 from nrs.files.read import LabelledTable
 from nrs.files.scores import AnyScored, ScoredTargets, model_outputs, score_oob, score_outputs
+from nrs.files.targets import bound_values, encode_targets, target_values
 from nrs.ranking import NRSRanker
 from nrs.tabular.classifier import NRSClassifier
+from nrs.tabular.encode.drift import TRAINING_ROWS
+from nrs.tabular.predict_file import offset_column
 from nrs.tabular.recipe import FORESTS
 from nrs.tabular.regressor import NRSRegressor
+from nrs.tabular.rows.sample import split_places
+from nrs.tabular.rows.stream import labelled_rows
+from nrs.tabular.targets.survival import SurvivalTarget
 
 if TYPE_CHECKING:
     from nrs.tabular.tune.search import TuneResult
@@ -27,8 +34,10 @@ SINGLE = ("single", "paper")
 HELD_OUT = 0.1
 # Fewer rows than this cannot spare any.
 MIN_ROWS = 50
+# Rows of files that were kept apart that score a model.
+MAX_HELD_ROWS = 200_000
 # Settings that a ranker does not have.
-_OF_ESTIMATORS = ("n_workers", "divide", "monotone", "class_weight", "threshold", "quantiles")
+_OF_ESTIMATORS = ("divide", "monotone", "class_weight", "threshold", "quantiles")
 
 
 @dataclass(frozen=True)
@@ -55,16 +64,21 @@ def fit_table(
 
     A forest is scored on its out-of-bag rows, a single network on a tenth that is held out; with
     `holdout` both on that share of the rows: the latest of a table with times, of one with groups
-    or queries all rows of that share of them.
+    or queries all rows of that share of them. A streamed table knows which of its files are held
+    out.
 
     Raises ValueError if the table cannot be used with these settings.
     """
     begin = time.perf_counter()
-    check_holdout(holdout, streamed=table.streamed is not None)
+    check_holdout(holdout)
     model = _estimator(table, seed, settings)
     single = table.streamed is None and settings.get("preset") in SINGLE
     scored: AnyScored | None
-    if holdout is not None or (single and table.n_rows >= MIN_ROWS):
+    shown = table
+    if table.held is not None:
+        model.fit(table.streamed)
+        scored, shown = _score_files(model, table, table.held)
+    elif holdout is not None or (single and table.n_rows >= MIN_ROWS):
         scored = _fit_part(model, table, holdout, seed, settings.get("preset"))
     else:
         if table.streamed is None:
@@ -73,10 +87,11 @@ def fit_table(
         else:
             model.fit(table.streamed)
         scored = score_oob(model, table.truth, table.targets, table.given.get("qid"))
-    return _fitted(model, table, scored, begin, **({"holdout": holdout} if holdout else {}))
+    fitted = _fitted(model, table, scored, begin, **({"holdout": holdout} if holdout else {}))
+    return replace(fitted, table=shown)
 
 
-def check_holdout(holdout: float | None, *, streamed: bool) -> None:
+def check_holdout(holdout: float | None) -> None:
     """Refuse a share of rows that cannot be held out.
 
     Raises ValueError.
@@ -85,11 +100,6 @@ def check_holdout(holdout: float | None, *, streamed: bool) -> None:
         return
     if not 0 < holdout < 1:
         raise ValueError(f"holdout must be above 0 and below 1, such as 0.2; got {holdout:g}")
-    if streamed:
-        raise ValueError(
-            "holdout needs a table in memory; of a streamed one, keep a file apart and score it "
-            "with nrs evaluate"
-        )
 
 
 def tune_table(
@@ -157,6 +167,8 @@ def _fitted(
     if isinstance(scored, ScoredTargets):
         about["scores_by_target"] = scored.scores_by_target()
     model.about_ = about | more
+    some = np.arange(0, len(table.features), -(-len(table.features) // TRAINING_ROWS))
+    model.encoder_.learn_profile(table.features.take(some))
     return FittedFile(model, table, scored, seconds)
 
 
@@ -182,6 +194,47 @@ def _fit_part(
     return score_outputs(
         model, outputs, table.truth[held], "held-out rows", held, table.targets, qid
     )
+
+
+def _score_files(
+    model: TableModel, table: LabelledTable, held: Table
+) -> tuple[AnyScored, LabelledTable]:
+    """Score a model on files that were kept apart; also the table with their rows in its place.
+
+    Of many rows equally many per file.
+    """
+    import pyarrow
+
+    names = held.targets
+    most, found = MAX_HELD_ROWS // len(held.parts), []
+    seen = dict.fromkeys(range(len(held.parts)), 0)
+    for chunk in held.chunks():
+        # A time may have no upper bound.
+        batch, places = labelled_rows(chunk, names[:1] if _bounds(model) else names)
+        left = most - seen[chunk.part]
+        if left > 0 and len(places):
+            found.append((pyarrow.Table.from_batches([batch.slice(0, left)]), places[:left]))
+            seen[chunk.part] += min(left, len(places))
+    if not found:
+        raise ValueError(f"The files that were held out have no value of {', '.join(names)}")
+    rows = pyarrow.concat_tables([part for part, _ in found])
+    numbers = split_places(np.concatenate([places for _, places in found]))[1]
+    if table.targets is not None:
+        truth = encode_targets(rows, table.targets)
+    elif _bounds(model):
+        truth = bound_values(rows, names)
+    else:
+        truth = target_values(rows, names[0], table.task, getattr(model, "classes_", None))
+    features = rows.select(list(table.streamed.names)) if table.streamed else rows
+    added = [rows.column(name) for name in offset_column(model)]
+    outputs, every = model_outputs(model, features, added=added), np.arange(len(truth))
+    scored = score_outputs(model, outputs, truth, "held-out rows", every, table.targets)
+    return scored, replace(table, features=features, truth=truth, rows=numbers)
+
+
+def _bounds(model: TableModel) -> bool:
+    """Whether the target are times between two bounds."""
+    return bool(model.target_.kind == SurvivalTarget.kind)
 
 
 def _features(table: LabelledTable, rows: np.ndarray | None = None) -> Any:

@@ -75,6 +75,7 @@ class LabelledTable:
     unlabelled: int  # rows without a target, which were left out
     targets: TargetColumns | None = None  # where more than one column is predicted
     streamed: TableSource | None = None  # what is fitted to instead of rows in memory
+    held: Table | None = None  # files of a streamed table that are kept apart
     # How columns of texts were read, and the target; what was left out of the file.
     readings: dict[str, Decision] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -211,14 +212,27 @@ def scan_labelled(
     time: str | None = None,
     sample_weight: str | None = None,
     bounds: bool = False,
+    holdout: float | None = None,
+    seed: int = 0,
 ) -> LabelledTable:
     """As :func:`read_labelled`, by one pass over files that need not fit in memory.
+
+    With `holdout` some of the files are kept apart: about that share of the rows, drawn by `seed`.
 
     Raises ValueError where :func:`read_labelled` does, and for several targets of which some are
     missing in some rows.
     """
     check_task(task)
     table = Table(source)
+    apart: list[str] = []
+    if holdout is not None:
+        if groups is not None or time is not None:
+            raise ValueError(
+                "holdout must stand without groups and time where a table is streamed, as it "
+                "keeps whole files apart. Leave them out, or keep files apart for nrs evaluate."
+            )
+        kept, apart = hold_out_files(table, holdout, seed)
+        table = Table(kept)
     names = of_target.target_names(target, table.columns)
     table = table.with_target(names)
     columns = _check_apart(
@@ -257,11 +271,32 @@ def scan_labelled(
         categorical=list(categorical),
         unlabelled=surveyed.unlabelled,
         streamed=surveyed,
+        held=Table(apart, names, table.columns) if apart else None,
         apart=columns,
         readings={
             surveyed.names[k]: Decision(plan) for k, plan in surveyed.statistics.plans.items()
         },
     )
+
+
+def hold_out_files(table: Table, share: float, seed: int) -> tuple[list[str], list[str]]:
+    """The files of a table to train on, and some to score on: those whose rows come near a share.
+
+    Raises ValueError for a single file, and for files that are not on this machine.
+    """
+    paths = [part.path for part in table.parts]
+    if len(paths) < 2 or "://" in str(table.source):
+        raise ValueError(
+            "holdout needs two files or more of a streamed table, on this machine, as it keeps "
+            f"whole files apart; got {len(paths)} of {table.source}. Write the rows as several "
+            "files, or keep some apart and score them with nrs evaluate."
+        )
+    order = np.random.default_rng(seed).permutation(len(paths))
+    rows = np.array([sum(part.rows) for part in table.parts])[order]
+    n_held = 1 + int(np.abs(np.cumsum(rows) / rows.sum() - share).argmin())
+    held = set(order[: min(n_held, len(paths) - 1)].tolist())
+    kept = [path for place, path in enumerate(paths) if place not in held]
+    return kept, [paths[place] for place in sorted(held)]
 
 
 def _check_apart(

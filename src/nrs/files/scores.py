@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrs._util.text import plain
 from nrs.files.queries import ScoredQueries
 from nrs.tabular.predict_file import TargetColumns, with_offset
+from nrs.tabular.targets.columns import ColumnsTarget
 from nrs.tabular.targets.survival import concordance
 
 if TYPE_CHECKING:
@@ -78,8 +80,8 @@ class Scored:
             rmse = float(np.sqrt(errors.mean()))
             # By the delta method.
             margin = _Z * float(errors.std()) / np.sqrt(n) / (2 * rmse) if rmse > 0 else 0.0
-            said = f"RMSE {rmse:.4g} ± {margin:.3g}, guessing the mean "
-            said += f"{float(np.sqrt(guessed.mean())):.4g}"
+            said = f"RMSE {plain(rmse)} ± {plain(margin, 3)}, guessing the mean "
+            said += plain(float(np.sqrt(guessed.mean())))
             return said + ("" if _is_better(guessed - errors) else NO_BETTER)
         labels, codes, counts = np.unique(truth, return_inverse=True, return_counts=True)
         right, majority = truth == predicted, codes == counts.argmax()
@@ -229,7 +231,15 @@ def score_outputs(
         if classes is None:
             return Scored(source, rows, truth, outputs)
         return Scored(source, rows, truth, model.target_.choose(outputs), outputs, classes)
-    parts = {}
+    parts, target = {}, getattr(model, "target_", None)
+    if isinstance(target, ColumnsTarget):
+        known = zip(targets.names, target.classes, target.by_column(outputs), strict=True)
+        for place, (name, classes, chances) in enumerate(known):
+            kind = str if classes.dtype.kind in "UO" else classes.dtype
+            labels = target.columns[place].choose(chances)
+            true = truth[:, place].astype(kind)
+            parts[name] = Scored(source, rows, true, labels, chances, classes)
+        return ScoredTargets(source, rows, parts)
     for place, name in enumerate(targets.names):
         found, true = outputs[:, place], targets.decode(place, truth[:, place])
         if targets.labels is None:

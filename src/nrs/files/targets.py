@@ -171,6 +171,15 @@ def encode_targets(table: pyarrow.Table, targets: TargetColumns) -> np.ndarray:
     return np.column_stack(columns)
 
 
+def class_values(
+    table: pyarrow.Table, names: Sequence[str], classes: Sequence[np.ndarray | list[Label]]
+) -> np.ndarray:
+    """Several columns of classes as labels, (n_rows, n_columns); texts where the known ones are."""
+    each = zip(names, classes, strict=True)
+    columns = [target_values(table, name, "classification", known) for name, known in each]
+    return np.column_stack([column.astype(object) for column in columns])
+
+
 def bound_values(table: pyarrow.Table, names: Sequence[str]) -> np.ndarray:
     """Lower and upper bounds of times, (n_rows, 2); infinite where the upper one is missing.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from nrs.pages.html import Html, tag
 from nrs.pages.series import COLOURS
-from nrs.pages.svg import FONT, Axis, Chart, framed, short, text_width
+from nrs.pages.svg import FONT, Axis, Chart, framed, short, short_each, text_width
 
 if TYPE_CHECKING:
     from nrs.files.scores import Scored
@@ -80,7 +80,7 @@ def confusion(scored: Scored) -> Html:
     labels = np.sort(labels[np.argsort(-counts, kind="stable")[:_MAX_CLASSES]])
     table = confusion_matrix(scored.truth, scored.predicted, labels=labels)
     shares = table / np.maximum(table.sum(1, keepdims=True), 1)
-    few, names = len(labels) <= _CROWDED, [short(label, 14) for label in labels.tolist()]
+    few, names = len(labels) <= _CROWDED, short_each(labels.tolist(), 14)
     widest = max(text_width(name) for name in names)
     numbers = max(text_width(f"{n:,}", FONT - 1) for n in table.ravel().tolist())
     # Some fonts are wider than the one that is measured.

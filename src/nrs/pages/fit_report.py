@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrs._util.text import plain
 from nrs._version import __version__
 from nrs.files.explained import Explained, explain_fitted
 from nrs.files.read import describe_readings
@@ -149,7 +150,7 @@ def _scores_by_target(found: dict[str, dict[str, float]]) -> Html:
 
 def _shown(name: str, value: float) -> str:
     percent = name in ("accuracy", "balanced_accuracy", "all_right")
-    return f"{100 * value:.1f} %" if percent else f"{value:.4g}"
+    return f"{100 * value:.1f} %" if percent else plain(value)
 
 
 def _curves(history: Any) -> Html:

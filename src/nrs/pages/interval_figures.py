@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrs._util.text import plain
 from nrs.files.coverage import Intervals, Sets, intervals_of, sets_of
 from nrs.pages.fit_figures import GREY, unit_axis
 from nrs.pages.html import Html, tag
@@ -48,20 +49,11 @@ def _of_intervals(found: Intervals, source: str) -> str:
         f"{len(found.truth):,} {_rows(source)}. "
     )
     if high <= low * 1.001:
-        return text + f"All are {_short(middle)} wide."
+        return text + f"All are {plain(middle)} wide."
     return text + (
-        f"They are {_short(middle)} wide in the median, and from {_short(low)} to {_short(high)} "
+        f"They are {plain(middle)} wide in the median, and from {plain(low)} to {plain(high)} "
         "in eight of ten rows."
     )
-
-
-def _short(value: float) -> str:
-    """A number of four digits.
-
-    >>> _short(52041.3), _short(0.123456)
-    ('52,040', '0.1235')
-    """
-    return f"{float(f'{value:.4g}'):,g}"
 
 
 def _of_sets(found: Sets, source: str) -> str:
@@ -93,7 +85,7 @@ def _some_intervals(found: Intervals) -> Html:
         ("missed", COLOURS[1], ~found.right[some]),
     ):
         said = [
-            f"predicted {p:.4g}, from {a:.4g} to {b:.4g}, true {t:.4g}"
+            f"predicted {plain(p)}, from {plain(a)} to {plain(b)}, true {plain(t)}"
             for p, a, b, t in zip(x[own], low[own], high[own], truth[own], strict=True)
         ]
         chart.dots(x[own], truth[own], ink, said, 2.6, name)

@@ -33,6 +33,21 @@ def short(text: object, most: int) -> str:
     return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
+def short_each(texts: Sequence[object], most: int) -> list[str]:
+    """The beginnings of texts; what follows a common beginning if they would be the same.
+
+    >>> short_each(["class number 1", "class number 12"], 10), short_each(["a", "b"], 3)
+    (['…1', '…12'], ['a', 'b'])
+    """
+    plain = [" ".join(str(text).split()) for text in texts]
+    found = [short(text, most) for text in plain]
+    if len(set(found)) == len(set(plain)):
+        return found
+    alike = itertools.takewhile(lambda signs: len(set(signs)) == 1, zip(*plain, strict=False))
+    start = "".join(signs[0] for signs in alike).rfind(" ") + 1
+    return [short(f"…{text[start:]}", most) for text in plain] if start > 1 else found
+
+
 def nice_ticks(low: float, high: float, most: int) -> list[float]:
     """Round numbers from `low` to `high`, about as many as may be.
 
@@ -303,7 +318,7 @@ def bar_list(
     `mark`, if there is one.
     """
     step, top = 24, 6
-    names = [short(name, 20) for name, *_ in rows]
+    names = short_each([name for name, *_ in rows], 20)
     notes = max((text_width(note) for *_, note, _ in rows), default=0)
     left = min(155.0, max((text_width(name) for name in names), default=0) + 8)
     right = width - notes - 10

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nrs._util.text import plain
 from nrs.pages.fit_figures import colour, sums
 from nrs.pages.html import Html, tag
 from nrs.pages.svg import figure
@@ -63,9 +64,9 @@ def _groups(truths: dict[str, np.ndarray], is_class: bool, n_rows: int) -> list[
         return groups
     low, high = np.quantile(truth, [1 / 3, 2 / 3])
     return [
-        (f"low (≤ {low:.4g})", colour(0), truth <= low),
+        (f"low (≤ {plain(low)})", colour(0), truth <= low),
         ("middle", "#8A8F98", (truth > low) & (truth <= high)),
-        (f"high (> {high:.4g})", colour(1), truth > high),
+        (f"high (> {plain(high)})", colour(1), truth > high),
     ]
 
 
@@ -125,7 +126,7 @@ def _leaf(word: str, side: np.ndarray, groups: list[Group], means: list[Mean]) -
         parts += [tag("div", *bars, class_="shares", aria_hidden="true"), tag("ul", *items)]
     for name, values, is_share in means if n else []:
         mean = float(values[side].mean())
-        shown = _percent(mean) if is_share else f"{mean:.4g}"
+        shown = _percent(mean) if is_share else plain(mean)
         parts.append(tag("div", f"{name} {shown}", class_="quiet"))
     return tag("div", *parts, class_="leaf")
 

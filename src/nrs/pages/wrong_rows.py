@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrs._util.text import plain
 from nrs.files.scores import Scored, ScoredTargets
 from nrs.pages.columns_html import draw_reasons
 from nrs.pages.html import Html, header_row, scrollable, tag
@@ -88,7 +89,7 @@ def _numbers(scored: Scored) -> Listed:
     beside = {
         "true": list(scored.truth[order]),
         "predicted": list(scored.predicted[order]),
-        "error": [f"{value:+.4g}" for value in error[order]],
+        "error": [("+" if value > 0 else "") + plain(value) for value in error[order].tolist()],
     }
     return order, beside, f"The {len(order)} rows with the largest errors."
 
@@ -136,4 +137,4 @@ def _cell(value: Any) -> str:
     value = value.item() if hasattr(value, "item") else value
     if value is None or value != value:
         return "–"
-    return f"{value:.6g}" if isinstance(value, float) else short(value, MAX_CELL)
+    return plain(value, 6) if isinstance(value, float) else short(value, MAX_CELL)

@@ -128,7 +128,7 @@ def predict_file(
     -------
     list of dict
         ``input``, ``top`` (the most probable classes: ``label`` and ``probability``), and
-        ``picture``.
+        ``picture``; of a skipped file ``input`` and ``error``.
 
     Raises
     ------
@@ -137,11 +137,16 @@ def predict_file(
     """
     encoder, header = load_encoder(model)
     classes = header["classes"]
-    rows = []
+    rows: list[dict[str, Any]] = []
     drawn: Counter[str] = Counter()
     for path in _files(Path(source)):
         n = header["points"]
-        whole = torch.from_numpy(read_cloud(path, n, normals=encoder.normals, whole=True))
+        try:
+            points = read_cloud(path, n, normals=encoder.normals, whole=True)
+        except (ValueError, OSError) as error:
+            rows.append({"input": str(path), "error": str(error)})
+            continue
+        whole = torch.from_numpy(points)
         cloud = unit_sphere(spread_points(whole, n))
         best = class_probabilities(encoder, cloud.unsqueeze(0))[0].topk(min(TOP, len(classes)))
         top = [
@@ -158,6 +163,8 @@ def predict_file(
             draw_cloud(picture, cloud, critical_weights(encoder, cloud), title=title)
             row["picture"] = str(picture)
         rows.append(row)
+    if all("error" in row for row in rows):
+        raise ValueError(rows[0]["error"])
     return rows
 
 

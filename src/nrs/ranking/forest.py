@@ -16,6 +16,9 @@ from nrs.ranking.recipe import RankTarget
 from nrs.tabular.forest.network import FoldedForest, ForestNetwork
 from nrs.tabular.rows.memory import spread_rows
 
+# Documents that are scored at once: all members' activations of a very long query are 0.5 GB.
+MAX_DOCUMENTS = 8_192
+
 
 def forest_loss(
     network: ForestNetwork, batch: QueryBatch, target: RankTarget, sees: Tensor
@@ -42,11 +45,21 @@ def forest_loss(
     torch.Size([])
     """
     scores = network.members(batch.x)[:, 0]
-    own = sees[network.first_member : network.first_member + network.n_members]
-    if own.shape[1] > 1:
+    own = slice(network.first_member, network.first_member + network.n_members)
+    seen = None
+    if sees.shape[1] > 1:
         assert batch.folds is not None
-        return target.batch_loss(scores, batch, own.to(batch.folds.device)[:, batch.folds])
-    return target.batch_loss(scores, batch)
+        seen = sees.to(batch.folds.device)[:, batch.folds]
+    if network.n_members == network.all_members:
+        return target.batch_loss(scores, batch, seen)
+    # One process of several: its members' part of the mean over all members.
+    counts = scores.new_ones(network.all_members, batch.shape[0])
+    counts = counts if seen is None else counts * seen
+    counts = counts if batch.weights is None else counts * batch.weights
+    share = counts[own].sum() / counts.sum().clamp_min(torch.finfo(counts.dtype).tiny)
+    if share == 0:
+        return 0.0 * scores.sum()
+    return share * target.batch_loss(scores, batch, None if seen is None else seen[own])
 
 
 def out_of_bag(
@@ -57,7 +70,8 @@ def out_of_bag(
     **Shape** x ``(documents, features)``, folds ``(documents,)``, result ``(documents,)``.
     """
     unseen = (~sees).to(x.device)[:, folds].to(x.dtype)
-    return network.combine(network.members(x), unseen)[:, 0]
+    parts = zip(x.split(MAX_DOCUMENTS), unseen.split(MAX_DOCUMENTS, 1), strict=True)
+    return torch.cat([network.combine(network.members(part), of)[:, 0] for part, of in parts])
 
 
 def centre_members(network: ForestNetwork, rows: QueryRows, most: int = 2048) -> None:

@@ -27,6 +27,7 @@ from nrs.ranking.queries import (
 )
 from nrs.ranking.recipe import RankRecipe, RankTarget, rank_recipe
 from nrs.ranking.scaling import QueryScaler
+from nrs.ranking.task import RankTask
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.columns import labels_as_array
 from nrs.tabular.encode.encoder import TableEncoder
@@ -120,6 +121,9 @@ class NRSRanker(CheckpointParameters, MemberEstimator):
         What chooses the epoch: "ndcg@10" (the default for grades), "err", "map", "mrr", each with
         an optional ``@k``, "loss", or a function ``metric(scores, labels, mask)`` of padded
         tensors, higher being better.
+    n_workers : int, default=1
+        Processes on this machine that train a forest together, each some of its members: a member
+        for every process is needed.
     n_per, n_h, layout, hidden, dropout, scale, epochs, lr, weight_decay, patience, time_limit, \
 categorical_features, text_features, convert, random_state, n_jobs, device, verbose, callbacks, \
 checkpoint
@@ -148,8 +152,12 @@ checkpoint
 
     loss: str | Callable[..., Any] | None = None
     query_scale: str | None = None
+    n_workers: int = 1
 
     _recipe_type = RankRecipe
+    _task_type = RankTask
+    # Queries of one batch are not divided.
+    divide = "members"
     _recipe_schema = recipe_schema(
         RankRecipe, loss=text(200), sigmoid=flag, query_scale=choice("none", "standard")
     )

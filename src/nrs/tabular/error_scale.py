@@ -1,10 +1,14 @@
 """How large an error may be, row by row: for intervals and standard deviations.
 
-Errors of one output are of the size ``exp(f(prediction) + slope · log(spread))``, where `spread` is
-how far members disagree about the row, and f is linear between a few quantiles of the predictions.
-Both are fitted to the sizes of out-of-bag errors, as the scale of a Laplace distribution. Whether
-rows differ at all is decided by rows that the fit has not seen, one fold after the other: where
-the interval score of 90 % intervals gains no more than chance does, all rows get the same scale.
+Errors of one output are of the size ``exp(f(prediction))``, where f is linear between a few
+quantiles of the predictions. It is fitted to the sizes of out-of-bag errors, as the scale of a
+Laplace distribution. Whether rows differ at all is decided by rows that the fit has not seen, one
+fold after the other: where the interval score of 90 % intervals gains no more than chance does,
+all rows get the same scale.
+
+How far members disagree about a training row says nothing honest about new rows: most members have
+seen its label and moved towards it, so that they disagree most with the others where the error is
+largest. Only a new row about which members disagree unusually gets a larger scale.
 
 Out-of-bag rows are predicted by few members, whose mean errs more than that of all does. What the
 others would average away of it, the members' variance says.
@@ -25,8 +29,8 @@ if TYPE_CHECKING:
 
 # Quantiles of the predictions between which f is linear.
 PLACES = (0.02, 0.26, 0.5, 0.74, 0.98)
-# Log spreads count between these quantiles; beyond the last errors are as much larger as it is.
-LOW, HIGH = 0.005, 0.99
+# Beyond this quantile of the spreads errors are as much larger as the spread is.
+HIGH = 0.99
 # The intervals by which scales are compared; errors of how much of the variance may be averaged.
 LEVEL, MOST_AVERAGED = 0.9, 0.5
 # What is gained must be so many standard errors above 0.
@@ -64,13 +68,14 @@ class ErrorScale:
     Attributes
     ----------
     places, values : predictions, ascending, and f there.
-    slope : how much log spread counts, from `low` to `high`.
+    high : log spread beyond which errors grow with it.
+    slope, low : of earlier files, how much log spread counts between `low` and `high`.
     deviation : the standard deviation of errors that are divided by their scale; None of earlier
         files.
 
     Examples
     --------
-    >>> scale = ErrorScale([0.0, 1.0], [0.0, 2.0], slope=0.5, low=-9.0, high=0.0)
+    >>> scale = ErrorScale([0.0, 1.0], [0.0, 2.0], high=0.0)
     >>> scale(np.array([0.5, 0.5]), np.array([1.0, 2.0])).round(2)
     array([2.72, 5.44])
     """
@@ -85,7 +90,6 @@ class ErrorScale:
     def __call__(self, outputs: np.ndarray, spread: np.ndarray) -> np.ndarray:
         """The scale of rows with these predictions and spreads."""
         log = np.log(np.maximum(spread, TINY))
-        # Errors grow with the spread beyond what is usual, whatever the slope.
         size = self.slope * np.clip(log, self.low, self.high) + np.maximum(log - self.high, 0)
         size += np.interp(outputs, self.places, self.values)
         return np.exp(np.clip(size, -MAX_LOG, MAX_LOG))
@@ -93,27 +97,24 @@ class ErrorScale:
     @classmethod
     def constant(cls, known: Errors) -> ErrorScale:
         """The same scale for all rows whose members do not disagree unusually."""
-        log = np.log(np.maximum(known.spread, TINY))
-        return cls(high=float(np.quantile(log, HIGH)), low=float(np.quantile(log, LOW)))
+        return cls.beyond(float(np.quantile(known.spread, HIGH)))
 
     @classmethod
     def beyond(cls, spread: float) -> ErrorScale:
-        """That of earlier files, which say beyond which spread errors are larger."""
+        """The same scale for all rows but those whose spread is larger than this."""
         log = float(np.log(max(spread, TINY)))
         return cls(low=log, high=log)
 
     @classmethod
     def fit(cls, known: Errors) -> ErrorScale:
         """The scale that makes the sizes of these errors most likely."""
-        base, weights = cls.constant(known), known.weights / known.weights.mean()
+        weights = known.weights / known.weights.mean()
         places = np.unique(np.quantile(known.outputs, PLACES))
-        log = np.clip(np.log(np.maximum(known.spread, TINY)), base.low, base.high)
         hats = np.stack([np.interp(known.outputs, places, hat) for hat in np.eye(len(places))])
-        design = np.vstack([np.ones(len(log)), log - log.mean(), hats]).T
+        design = np.vstack([np.ones(len(weights)), hats]).T
         bends = np.diff(np.eye(len(places)), axis=0)
         penalty = np.zeros((design.shape[1],) * 2)
-        penalty[1, 1] = 1.0
-        penalty[2:, 2:] = BEND * bends.T @ bends + SIZE * np.eye(len(places))
+        penalty[1:, 1:] = BEND * bends.T @ bends + SIZE * np.eye(len(places))
         sizes = np.maximum(known.sizes, TINY)
         found = np.zeros(design.shape[1])
         found[0] = np.log(np.average(sizes, weights=weights))
@@ -126,10 +127,8 @@ class ErrorScale:
             found -= step / max(1.0, float(np.abs(step).max()))
             if np.abs(step).max() < 1e-6:
                 break
-        # More disagreement never means smaller errors.
-        slope = max(0.0, float(found[1]))
-        values = found[0] + found[2:] - slope * log.mean()
-        return replace(base, places=places.tolist(), values=values.tolist(), slope=slope)
+        values = (found[0] + found[1:]).tolist()
+        return replace(cls.constant(known), places=places.tolist(), values=values)
 
     def state(self) -> Json:
         """All of it, as JSON values."""

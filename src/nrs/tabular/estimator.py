@@ -93,6 +93,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
 
     # What a subclass replaces: its recipe, what its model files are called, its own presets.
     _recipe_type: ClassVar[type[Recipe]] = Recipe
+    _task_type: ClassVar[type[Task]] = Task
     _recipe_schema: ClassVar[Schema[Json]] = recipe_schema()
     _target_schema: ClassVar[Schema[Json]] = NUMBERS
     _own_schema: ClassVar[Mapping[str, Schema[object]]] = {}
@@ -191,7 +192,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
             if max(run.n_workers, run.group.size) > 1 and "n_workers" in self._get_param_names():
                 check_division(recipe, run)
-            task = Task(rows, held_out, encoder, target, recipe, folds, run)
+            task = self._task_type(rows, held_out, encoder, target, recipe, folds, run)
             alone = run.n_workers == 1 or run.group.size > 1
             with nullcontext(task) if alone else workers(task) as shared:
                 learned = reader.model_type(recipe).fit(shared)

@@ -220,8 +220,18 @@ _ENCODER_STATE = record(
         "columns": list_of(record({"index": COUNT, "first": COUNT, "state": anything})),
         "sparse": optional(_SPARSE),
         "plans": list_of(record({"index": COUNT, "plan": _plan})),
+        "profile": optional(
+            record(
+                {
+                    "features": list_of(COUNT, 1),
+                    "points": list_of(list_of(real(-LIMIT, LIMIT), 1)),
+                    "below": list_of(list_of(real(0, 1), 1)),
+                    "n_rows": SIZE,
+                }
+            )
+        ),
     },
-    defaults={"plans": []},
+    defaults={"plans": [], "profile": None},
 )
 
 
@@ -381,7 +391,11 @@ SHOWN = record(
     {
         "estimator": text(100),
         "encoder": _encoder,
-        "target": tagged("kind", _OF_CLASSES | _OF_NUMBERS),
+        # A ranker's is of neither.
+        "target": either(
+            tagged("kind", _OF_CLASSES | _OF_NUMBERS),
+            record({"kind": choice("ranking")}, others=anything),
+        ),
         "recipe": mapping(plain),
         "about": optional(
             record(
@@ -534,6 +548,12 @@ def _check_encoders(encoder: TableEncoder) -> None:
             _check_category(one)
         elif isinstance(one, TextEncoder):
             _check_text(one)
+    if (profile := encoder.profile) is not None:
+        n_each = [len(one) for one in profile.points]
+        same = n_each == [len(one) for one in profile.below]
+        require(same and len(n_each) == len(profile.features), "header.encoder.profile must agree")
+        known = max(profile.features, default=0) < encoder.n_features_out_
+        require(known, "header.encoder.profile must be of features that exist")
 
 
 def _check_declared(parameters: Json, encoder: TableEncoder) -> None:

@@ -64,6 +64,8 @@ FAMILIAR = {
 
 def unknown_argument(owner: str, name: str, known: Collection[str]) -> str:
     """What to say of an argument that a class does not have."""
+    if name == "divide" and "n_workers" in known:
+        return f"{owner} has no divide: its processes (n_workers) train some of the members each"
     if name in ("n_workers", "divide"):
         return f"{owner} is fitted by one process and has no {name}; n_jobs is its threads"
     ours = FAMILIAR.get(name)

@@ -18,6 +18,7 @@ from nrs.datasets.table_files import column_names, stream_table_file
 from nrs.datasets.table_output import write_table_file
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.targets import check_offset
+from nrs.tabular.targets.columns import ColumnsTarget
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,7 +56,9 @@ class TargetColumns:
                 f"The model predicts {n} targets; got {len(names)}: {', '.join(names)}. "
                 "Name all of them, in the order of the fit."
             )
-        return cls(names, None if target.classes is None else about.get("labels") or [[0, 1]] * n)
+        # Columns of classes answer with their own labels.
+        own = target.classes is None or isinstance(target, ColumnsTarget)
+        return cls(names, None if own else about.get("labels") or [[0, 1]] * n)
 
     def decode(self, place: int, values: np.ndarray) -> np.ndarray:
         """Numbers, or 0 and 1, of one target as the values of its column; (n_rows,)."""
@@ -115,7 +118,11 @@ def predict_chunks(
         raise ValueError("interval needs a regressor; this model predicts classes")
     if sets is not None and not hasattr(model, "sets_around"):
         raise ValueError("sets needs a classifier; this model predicts numbers")
-    columns, joined, watch = input_columns(model, source, **reading), model.joined_by(), Watch()
+    columns, joined, watch = (
+        input_columns(model, source, **reading),
+        model.joined_by(),
+        Watch(drift=True),
+    )
     columns |= joined
     read = columns | offset_column(model, offset)
     chunks = stream_table_file(source, read, also=keep, **reading)

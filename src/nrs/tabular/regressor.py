@@ -124,8 +124,8 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         return_std : bool, default=False
             Give a pair of the predictions and of the standard deviation of their errors in rows
             like these: out-of-bag errors divided by it have a variance of 1. It follows from the
-            prediction and from how far the members disagree, which grows away from the training
-            rows. Without out-of-bag rows it is the spread of the members alone.
+            prediction, and grows where members disagree more than on training rows. Without
+            out-of-bag rows it is the spread of the members alone.
         offset : array (n_rows,), optional
             As in :meth:`fit`, of losses with a log link; 0 by default.
         """
@@ -201,9 +201,9 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
 
         Their width is that of the out-of-bag errors (cross-conformal prediction), so they cover
         rows like the training rows whatever the errors' distribution. It follows the row, by its
-        prediction and by how far the members disagree about it, where out-of-bag rows show that
-        this makes better intervals; else it is the same for all rows. Where members disagree more
-        than about 99 in 100 training rows, intervals are wider in proportion.
+        prediction, where out-of-bag rows show that this makes better intervals; else it is the
+        same for all rows. Where members disagree more than about 99 in 100 training rows,
+        intervals are wider in proportion.
 
         Parameters
         ----------

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -51,6 +52,9 @@ class Task:
     folds: Folds
     run: Run
 
+    # The module whose `main` is what a worker does.
+    worker: ClassVar[str] = "nrs.tabular.forest.workers"
+
     def write(self, folder: Path) -> None:
         """Write the task to a folder, from which workers :meth:`read` it.
 
@@ -64,10 +68,7 @@ class Task:
         run, folds, held_out = self.run, self.folds, self.held_out
         target = target_state(self.target)
         if "name" in target:
-            raise ValueError(
-                f"n_workers needs a loss that is part of nrs; {target['name']!r} cannot be sent to "
-                "another process. Use n_workers=1, or start the processes with torchrun."
-            )
+            raise own_loss(target["name"])
         recipe = self.recipe.to_dict()
         if callable(self.recipe.metric):
             # What the first process measures counts for all.
@@ -89,18 +90,20 @@ class Task:
             "device": str(self.rows.device),
             "folds": [folds.n_folds, folds.seed, folds.keys is not None, folds.scorers],
             "cuts": None if folds.cuts is None else folds.cuts.tolist(),
-            "rows": _write_rows(folder / "rows", self.rows),
-            "held_out": None if held_out is None else _write_rows(folder / "held_out", held_out),
+            "rows": self.write_rows(folder / "rows", self.rows),
+            "held_out": None,
         }
+        if held_out is not None:
+            facts["held_out"] = self.write_rows(folder / "held_out", held_out)
         (folder / "task.json").write_text(json.dumps(facts))
 
     @classmethod
-    def read(cls, folder: Path) -> Task:
+    def read(cls, folder: Path) -> Self:
         """Read what :meth:`write` wrote."""
         facts = json.loads((folder / "task.json").read_text())
         device = torch.device(facts["device"])
         encoder = TableEncoder.from_state(facts["encoder"])
-        target = target_from_state(facts["target"])
+        target = cls.read_target(facts["target"])
         n_folds, seed, of_groups, scorers = facts["folds"]
         cuts = None if facts["cuts"] is None else np.array(facts["cuts"])
         folds = Folds(n_folds, seed, scorers=scorers, cuts=cuts)
@@ -109,52 +112,78 @@ class Task:
             folds = replace(folds, keys=source.keys if of_groups else None)
             rows: Rows = source.rows(encoder, target, folds, device)[0]
         else:
-            rows = _read_rows(folder / "rows", facts["rows"], device)
+            rows = cls.read_rows(folder / "rows", facts["rows"], device)
         held_out = facts["held_out"]
         if held_out is not None:
-            held_out = _read_rows(folder / "held_out", held_out, device)
+            held_out = cls.read_rows(folder / "held_out", held_out, device)
         run = Run(device=device, begin=time.monotonic(), **facts["run"])
-        recipe = Recipe.from_dict(facts["recipe"])
+        recipe = cls.read_recipe(facts["recipe"])
         return cls(rows, held_out, encoder, target, recipe, folds, run)
 
+    # What a ranker's task does otherwise.
 
-def _write_rows(folder: Path, rows: Rows) -> Json:
-    """Write the arrays of rows, to be mapped into memory: processes share one copy."""
-    folder.mkdir()
-    if isinstance(rows, StreamedRows):
-        facts, arrays = _table_facts(rows.encode.source)
-        (folder / "counted").write_bytes(rows.encode.source.packed())
-    else:
-        facts = {"shape": list(rows.features.shape)}
-        arrays = {"targets": rows.targets.numpy(), "index": rows.index.numpy()}
-        for name in ("weights", "folds", "score_weights"):
-            if getattr(rows, name) is not None:
-                arrays[name] = getattr(rows, name).numpy()
-        if rows.sparse:
-            arrays |= {part: getattr(rows.features, part) for part in _SPARSE}
+    read_target = staticmethod(target_from_state)
+    read_recipe = staticmethod(Recipe.from_dict)
+
+    @staticmethod
+    def write_rows(folder: Path, rows: Rows) -> Json:
+        """Write the arrays of rows, to be mapped into memory: processes share one copy."""
+        folder.mkdir()
+        if isinstance(rows, StreamedRows):
+            facts, arrays = _table_facts(rows.encode.source)
+            (folder / "counted").write_bytes(rows.encode.source.packed())
         else:
-            arrays["features"] = rows.features.numpy()
+            facts = {"shape": list(rows.features.shape)}
+            arrays = {"targets": rows.targets.numpy(), "index": rows.index.numpy()}
+            for name in ("weights", "folds", "score_weights"):
+                if getattr(rows, name) is not None:
+                    arrays[name] = getattr(rows, name).numpy()
+            if rows.sparse:
+                arrays |= {part: getattr(rows.features, part) for part in _SPARSE}
+            else:
+                arrays["features"] = rows.features.numpy()
+        return write_arrays(folder, facts, arrays)
+
+    @staticmethod
+    def read_rows(folder: Path, facts: Json, device: torch.device) -> Rows:
+        """Read what :meth:`write_rows` wrote."""
+        arrays = read_arrays(folder, facts)
+        weights, folds, counted = map(arrays.get, ("weights", "folds", "score_weights"))
+        features = read_features(arrays, facts)
+        return Rows(features, arrays["targets"], weights, arrays["index"], device, folds, counted)
+
+
+def own_loss(name: str) -> ValueError:
+    """That workers do not know a loss."""
+    return ValueError(
+        f"n_workers needs a loss that is part of nrs; {name!r} cannot be sent to another process. "
+        "Use n_workers=1, or start the processes with torchrun."
+    )
+
+
+def write_arrays(folder: Path, facts: Json, arrays: Mapping[str, np.ndarray]) -> Json:
+    """Write arrays to a folder; returns the facts, with the names of all arrays there."""
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    return facts | {"arrays": list(arrays)}
+    return facts | {"arrays": [*facts.get("arrays", ()), *arrays]}
 
 
-def _read_rows(folder: Path, facts: Json, device: torch.device) -> Rows:
-    arrays = _read_arrays(folder, facts)
-    features: Any = arrays.get("features")
-    if features is None:
-        parts = tuple(arrays[part] for part in _SPARSE)
-        features = csr_matrix(parts, shape=facts["shape"], copy=False)
-    weights, folds, counted = map(arrays.get, ("weights", "folds", "score_weights"))
-    return Rows(features, arrays["targets"], weights, arrays["index"], device, folds, counted)
-
-
-def _read_arrays(folder: Path, facts: Json) -> dict[str, np.ndarray]:
+def read_arrays(folder: Path, facts: Json) -> dict[str, np.ndarray]:
+    """Map the arrays of a folder into memory."""
     # Copy-on-write: torch refuses memory that it may not write to, and nothing is written.
     return {
         name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
         for name in facts["arrays"]
     }
+
+
+def read_features(arrays: Mapping[str, np.ndarray], facts: Json) -> Any:
+    """The encoded rows among arrays, dense or sparse."""
+    features = arrays.get("features")
+    if features is not None:
+        return features
+    parts = tuple(arrays[part] for part in _SPARSE)
+    return csr_matrix(parts, shape=facts["shape"], copy=False)
 
 
 def _table_facts(source: TableSource) -> tuple[Json, dict[str, np.ndarray]]:
@@ -183,7 +212,7 @@ def _table_facts(source: TableSource) -> tuple[Json, dict[str, np.ndarray]]:
 
 
 def _read_source(folder: Path, facts: Json) -> TableSource:
-    given = facts | _read_arrays(folder, facts)
+    given = facts | read_arrays(folder, facts)
     source = TableSource(
         Table(*facts["table"]),
         weight=given["weight"],

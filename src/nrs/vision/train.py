@@ -1,7 +1,7 @@
 """Train an image classifier from a configuration: the whole recipe on a page.
 
-nrs train vision --config cifar-resnet20 --out run --set model.excite=nrs
-torchrun --nproc-per-node 4 -m nrs train vision --config imagenet-resnet50-nrs --out run
+nrs train vision --config cifar-resnet20 --output run --set model.excite=nrs
+torchrun --nproc-per-node 4 -m nrs train vision --config imagenet-resnet50-nrs --output run
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 
 from nrs.tabular.encode.columns import Column, Kind
+from nrs.tabular.encode.drift import DriftCount
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
@@ -38,10 +39,14 @@ MAX_NAMED, MIN_ROWS = 5, 20
 
 
 class Watch:
-    """What is unusual about rows to predict, counted by column while they are encoded."""
+    """What is unusual about rows to predict, counted by column while they are encoded.
 
-    def __init__(self) -> None:
+    With `drift` also how they are spread, where the encoder knows how the training rows were.
+    """
+
+    def __init__(self, *, drift: bool = False) -> None:
         self.n_rows = 0
+        self.drift = DriftCount() if drift else None
         self.far: Counter[int] = Counter()
         self.unknown: Counter[int] = Counter()
 

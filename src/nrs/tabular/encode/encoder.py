@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from nrs.datasets.reading import TRIED, Decision, Plan
 from nrs.tabular.encode.category import CategoryEncoder, CategoryStatistics
 from nrs.tabular.encode.column_encoder import (
+    MAX_NAMED,
     ColumnEncoder,
     ColumnWarning,
     Statistics,
@@ -24,6 +25,7 @@ from nrs.tabular.encode.column_encoder import (
 )
 from nrs.tabular.encode.columns import Column, Kind, decide_column
 from nrs.tabular.encode.date import DateEncoder, DateStatistics
+from nrs.tabular.encode.drift import MAX_FEATURES, Profile
 from nrs.tabular.encode.level_means import LevelMeans
 from nrs.tabular.encode.number import NumberBlock, NumberEncoder, NumberStatistics
 from nrs.tabular.encode.sparse import SparseScaler
@@ -213,6 +215,8 @@ class TableEncoder(BaseEstimator):
         self.names = None if names is None else list(names)
         self.n_features_in_, self.kinds_ = len(kinds), list(kinds)
         self._sparse, self.is_sparse_ = scaler, scaler is not None
+        # How the training rows are spread, if it was learned.
+        self.profile: Profile | None = None
         self.encoders = {i: one for i, one in sorted(encoders.items()) if one.features}
         features: list[tuple[int, str, int]] = []
         names, self.first = self.column_names, {}
@@ -352,12 +356,59 @@ class TableEncoder(BaseEstimator):
                 watch.add([index], [far], [unknown])
         if watch is not None:
             watch.n_rows += table.n_rows
+            if watch.drift is not None and self.profile is not None:
+                watch.drift.add(self.profile, out)
         return out
 
     def warn(self, watch: Watch) -> None:
         """Say what is unusual about rows that :meth:`transform` has counted."""
         absent = [self.column_encoder(index).absent for index in range(self.n_features_in_)]
         watch.warn(self.column_names, absent)
+        if moved := list(self.moved(watch).values()):
+            more = f" and {len(moved) - MAX_NAMED} more columns" if len(moved) > MAX_NAMED else ""
+            warnings.warn(
+                "The rows differ from those of training, whose scores may not hold for them: "
+                f"{', '.join(moved[:MAX_NAMED])}{more}",
+                ColumnWarning,
+                stacklevel=outside(),
+            )
+
+    def learn_profile(self, X: Any) -> None:
+        """Learn how training rows are spread, so that drift shows in rows to predict.
+
+        Of numbers and categories: dates move by themselves. Not of very wide or sparse tables.
+        """
+        if self._sparse is not None or self.n_features_out_ > MAX_FEATURES:
+            return
+        x = self.transform(X)
+        flags = ((x == 0) | (x == 1)).all(axis=0)
+        known = []
+        for feature, column in enumerate(self.groups_.tolist()):
+            kind, name = self.kinds_[column], self.feature_names_out_[feature]
+            # Rare levels of training are other ones in new rows.
+            flag = kind == "category" and flags[feature] and not name.endswith("=(other)")
+            if self.variants_[feature] < 0 and (flag or kind in ("number", "boolean", "duration")):
+                known.append(feature)
+        if known:
+            self.profile = Profile.of(x, known)
+
+    def moved(self, watch: Watch) -> dict[str, str]:
+        """What is spread otherwise than in training, in words by column, most first."""
+        drift = watch.drift
+        found: dict[str, str] = {}
+        if drift is None or drift.counts is None or self.profile is None:
+            return {}
+        for one in self.profile.moved(drift.counts, drift.n_rows):
+            index, name = int(self.groups_[one.feature]), self.feature_names_out_[one.feature]
+            what, before, now = repr(name), one.before, one.now
+            if self.kinds_[index] in ("category", "boolean") or name.endswith(" (missing)"):
+                # Above 0 is yes.
+                before, now = 1 - before, 1 - now
+            else:
+                what += f" at most {self.original(one.feature, one.value)}"
+            said = f"{what} in {now:.0%} of them ({before:.0%} in training)"
+            found.setdefault(self.column_names[index], said)
+        return found
 
     def _write_numbers(
         self, table: Table, source: np.ndarray, out: np.ndarray, watch: Watch | None
@@ -437,7 +488,7 @@ class TableEncoder(BaseEstimator):
             ],
             "sparse": None if self._sparse is None else self._sparse.state(),
             "plans": [{"index": k, "plan": one.to_dict()} for k, one in self.plans.items()],
-        }
+        } | ({} if self.profile is None else {"profile": self.profile.state()})
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
@@ -455,7 +506,10 @@ class TableEncoder(BaseEstimator):
         encoder.plans = {
             entry["index"]: Plan.from_dict(entry["plan"]) for entry in state.get("plans", [])
         }
-        return encoder._adopt(state["names"], kinds, encoders, scaler)
+        encoder._adopt(state["names"], kinds, encoders, scaler)
+        if state.get("profile") is not None:
+            encoder.profile = Profile(**state["profile"])
+        return encoder
 
 
 def _read(table: Table, index: int, kind: Kind | None, rows: np.ndarray | None = None) -> Column:

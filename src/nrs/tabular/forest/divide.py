@@ -68,7 +68,8 @@ def divided(
     if network.n_members < group.size:
         raise ValueError(
             f"divide='members' needs a member for every process; got {network.n_members} members "
-            f"for {group.size} processes. Use fewer processes, or divide='rows'."
+            f"for {group.size} processes. Use fewer processes, or of a classifier or regressor "
+            "divide='rows'."
         )
     part = take_members(network, *bounds(network.n_members, group), keeps_lanes=keeps_lanes)
     yield part

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -37,7 +37,6 @@ _KNOWN: dict[str, type[Exception]] = {
 }
 # Seconds that a failing process waits for the one that failed first to tell why.
 _GRACE = 5.0
-_START = "from nrs.tabular.forest.workers import main; main()"
 
 
 class WorkerError(RuntimeError):
@@ -61,8 +60,9 @@ def workers(task: Task) -> Iterator[Task]:
     with scratch("nrs-workers-") as folder:
         size = task.run.n_workers
         task.write(folder)
+        start = f"from {task.worker} import main; main()"
         started = [
-            launch(_START, folder, rank, size, stderr=folder / f"stderr-{rank}")
+            launch(start, folder, rank, size, stderr=folder / f"stderr-{rank}")
             for rank in range(1, size)
         ]
         try:
@@ -79,15 +79,21 @@ def workers(task: Task) -> Iterator[Task]:
                 end(process, _GRACE)
 
 
-def main() -> None:
-    """What a worker does: its share of one fit."""
+def main(read: Callable[[Path], Task] = Task.read, model: type[ForestModel] = ForestModel) -> None:
+    """What a worker does: its share of one fit.
+
+    Parameters
+    ----------
+    read : reads the task in a folder.
+    model : what is trained.
+    """
     folder, rank, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     end_with_parent()
     try:
-        task = Task.read(folder)
+        task = read(folder)
         (folder / f"ready-{rank}").touch()
         with _shared(task, folder, rank, size) as shared, threads(task.run.n_jobs):
-            ForestModel.fit(shared)
+            model.fit(shared)
     except Exception as error:
         with atomic_write(folder / f"error-{rank}.json") as file:
             kind = type(error).__name__
