@@ -6,7 +6,7 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check -q
 # The constraints pin what the tests ran with; the ranges in pyproject.toml stay wide.
 INSTALL := $(PIP) install -c constraints.txt -e
 
-.PHONY: demo test test-heavy test-gpu test-fuzz engine engine-asan setup setup-peers lint format \
+.PHONY: demo test test-heavy test-gpu test-fuzz test-integrations engine engine-asan setup setup-peers lint format \
 	figures tour docs clean
 
 demo: $(VENV)/.demo
@@ -29,6 +29,11 @@ SEED ?= 0
 test-fuzz: setup
 	OMP_NUM_THREADS=1 $(RUN)/python -m benchmarks.fuzz --minutes $(MINUTES) --seed $(SEED)
 
+# The engines and tools that models live in, each in an environment of its own: NAMES=mlflow for one.
+NAMES ?=
+test-integrations: setup
+	$(RUN)/python -m tests.integrations.run $(NAMES)
+
 # Compile the engine again after a change of its sources.
 engine: setup
 	$(RUN)/python hatch_build.py
@@ -41,7 +46,8 @@ engine-asan: setup
 	$(RUN)/python hatch_build.py $(ASAN) -fsanitize=address,undefined -fno-sanitize-recover=all -g -O1
 	NRS_ENGINE_FOLDER=$(ASAN) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=many EXAMPLES=$(EXAMPLES) \
 	LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so.6)" \
-	$(RUN)/python -m pytest -n 0 tests/engine tests/tabular/forest/test_compiled.py
+	$(RUN)/python -m pytest -n 0 tests/engine tests/core/test_compiled.py \
+		tests/core/test_subspace_map.py tests/tabular/forest/test_compiled.py
 
 setup: $(VENV)/.setup
 

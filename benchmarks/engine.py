@@ -1,4 +1,4 @@
-"""The compiled engine beside torch, and both beside boosted trees: time and accuracy.
+"""The compiled engine compared with torch, and both with trees: time and accuracy.
 
     NRS_DATA=<folder> python -m benchmarks.engine --json results/engine.json
 
@@ -28,7 +28,7 @@ from benchmarks.measure import measure_cells, table
 MIXED = ("titanic", "attrition", "cmc", "phoneme", "telco", "nursery", "cal-housing", "abalone")
 NUMBERS = ("german", "segment", "dna", "satimage", "letter", "connect-4", "ijcnn1")
 # Ours by the engine that trains it, and what it is compared with.
-METHODS = ("compiled", "torch", "CatBoost", "LightGBM")
+METHODS = ("compiled", "torch", "CatBoost", "LightGBM", "XGBoost", "RF")
 BATCH_ROWS, TURNS = 1_000, 9
 
 
@@ -107,13 +107,13 @@ def summary(cells: list[dict[str, Any]]) -> str:
         measure = "rmse" if value(name, "compiled", "rmse") is not None else "log_loss"
         row += [value(name, method, measure) for method in METHODS]
         rows.append(row)
-    others = [method for _ in range(3) for method in METHODS[1:]]
-    kinds = ["fit"] * 3 + ["predict"] * 3 + ["one row"] * 3
-    heads = [f"{kind}: {other}" for kind, other in zip(kinds, others, strict=True)]
+    kinds = ("fit", "predict", "one row")
+    heads = [f"{kind}: {other}" for kind in kinds for other in METHODS[1:]]
     columns = ["table", "fit (s)", *heads, *[f"loss: {method}" for method in METHODS]]
     known = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
     middle: list[object] = ["median", None]
-    middle += [statistics.median(map(float, column)) if column else None for column in known[2:11]]  # type: ignore[arg-type]
+    ratios = known[2 : 2 + len(heads)]
+    middle += [statistics.median(map(float, column)) if column else None for column in ratios]  # type: ignore[arg-type]
     return table(columns, [*rows, [*middle, *[None] * len(METHODS)]])
 
 

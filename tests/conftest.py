@@ -40,6 +40,7 @@ def forked_workers(monkeypatch):
 def without_engine(monkeypatch):
     """Let torch train and predict, as where the compiled engine was not built."""
     monkeypatch.setenv("NRS_ENGINE", "torch")
+    monkeypatch.setattr("nrs.engine.layer.AVAILABLE", False)
     instructions.cache_clear()
     yield
     instructions.cache_clear()

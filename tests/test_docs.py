@@ -12,8 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ENDINGS = ("Error", "Warning", "Exception")
-# A reader turns the first two into a DatasetFileError, and a command the third into an exit code.
-INTERNAL = {"MalformedLineError", "ZeroIndexError", "Terminated"}
+# A reader turns the first two into a DatasetFileError, a command the third into an exit code, and a
+# service the fourth into a status.
+INTERNAL = {"MalformedLineError", "ZeroIndexError", "Terminated", "TooManyRowsError"}
 
 
 def _errors():

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.fuzz.run import run
 
-FUZZERS = ("tables", "models", "commands", "kills")
+FUZZERS = ("tables", "models", "commands", "kills", "requests")
 
 
 def main() -> None:

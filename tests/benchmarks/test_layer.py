@@ -12,6 +12,7 @@ from benchmarks import layer as benchmark
 from benchmarks.layer import SHAPES, AuthorsLayer, Shape, network_head, training_step
 from benchmarks.measure import in_fresh_process, table, write_json
 from nrs import NRS
+from nrs.core import FORMULATIONS
 
 TINY = {"table": Shape(6, 4, 1, 3, 1.0), "head": Shape(16, 2, 4, 5, 1.0)}
 
@@ -55,11 +56,11 @@ def test_training_step_takes_fresh_gradients_each_time():
 @pytest.mark.parametrize("formulations", [False, True])
 @pytest.mark.parametrize("name", TINY)
 def test_measurements_are_positive(tiny_shapes, name, formulations):
-    parts = benchmark.measure_shape(name, [8], [1, 8], 0.0, formulations)
+    parts = benchmark.measure_shape(name, [8], [1, 8], 0.0, formulations, inputs=formulations)
     assert set(parts["training"]) == {8}
     assert set(parts["inference"]) == {1, 8}
     times = parts["training"][8]
-    expected = {"reference", "conv", "dense", "blocks"} | ({"bag"} if name == "table" else set())
+    expected = {"reference", *FORMULATIONS} - ({"bag"} if name == "head" else set())
     assert set(times) == (expected if formulations else {"reference", "lean", "ours", "row-major"})
     assert {"reference", "ours"} <= set(parts["inference"][1])
     measured = [t for part in parts.values() for case in part.values() for t in case.values()]
@@ -71,8 +72,9 @@ def test_report_of_a_quick_run(tmp_path, monkeypatch, here, brief):
     brief(benchmark)
     monkeypatch.setattr(benchmark, "measure_copy", partial(benchmark.measure_copy, megabytes=4))
     arguments = argparse.Namespace(
-        processes=1, quick=True, shapes=["letter"], batches=[8], formulations=False, turn=0.001
-    )
+        processes=1, quick=True, shapes=["letter"], batches=[8], formulations=False, turn=0.001,
+        inputs=True,
+    )  # fmt: skip
     report = benchmark.run(arguments)
     (row,) = report["training"]
     assert (row["layer"], row["batch"], row["target"]) == ("letter", 8, SHAPES["letter"].target)
@@ -99,6 +101,7 @@ def test_a_failing_process_tells_why():
 def test_least_bytes_counts_everything_once():
     # Input 8·6, weights 24·(9 + 3), output 8·24; gradients of the weights and the output.
     assert benchmark.least_bytes(TINY["table"], 8) == 4 * (48 + 2 * 288 + 2 * 192)
+    assert benchmark.least_bytes(TINY["table"], 8, inputs=True) == 4 * (96 + 2 * 288 + 2 * 192)
 
 
 def test_networks_end_in_the_classes():

@@ -2,9 +2,12 @@
 
 import copy
 import ctypes
+import os
 import pickle
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,6 +81,49 @@ def fit(seed=0, loss="softmax", threads=1, steps=4, at_once=2):
 
 def same_bits(one, other):
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@needs_engine
+def test_no_thread_outlives_a_call_and_a_fork_in_the_middle_of_one_trains():
+    threads, expected = threading.active_count(), fit(threads=2)
+    assert threading.active_count() == threads
+    stopped = threading.Event()
+
+    def busy():
+        while not stopped.is_set():
+            fit(seed=1, threads=2)
+
+    other = threading.Thread(target=busy)
+    other.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                # Nothing of the parent's may run here.
+                code = 1
+                try:
+                    code = 0 if same_bits(expected, fit(threads=2)) else 2
+                finally:
+                    os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        stopped.set()
+        other.join()
+
+
+@needs_engine
+def test_a_part_of_a_forest_has_the_tiles_of_the_whole():
+    rng = np.random.default_rng(0)
+    # One member alone would make a tile of the four features that the others never read together.
+    others = [[[0, 2, 4, 6, 6]], [[1, 3, 5, 6, 6]]]
+    index = np.array([[[0, 1, 2, 3, 6]], *others, *others])
+    none = np.empty(0, np.float32)
+    shape = Shape(index, 6, none.astype(np.int64), none, none, 0, (), 2)
+    part = replace(shape, index=index[:1])
+    assert len(part.reading.start) == 1
+    assert len(replace(part, whole=index).reading.start) == len(shape.reading.start) == 0
+    with pytest.raises(ValueError, match="inputs of subspaces"):
+        a_training(rng, shape=replace(part, whole=index + 1))
 
 
 @needs_engine

@@ -4,6 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.compose import make_column_transformer
+from sklearn.model_selection import GroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from nrs import NRSClassifier, NRSRegressor
 
@@ -152,3 +157,45 @@ def test_categorical_columns_of_any_sequence_are_saved(tmp_path, chosen):
     loaded = NRSClassifier.load(tmp_path / "m")
     assert loaded.categorical_features == list(chosen)
     np.testing.assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_steps_before_it_may_put_out_frames(library):
+    rng = np.random.default_rng(0)
+    columns = {"a": rng.normal(size=90), "b": rng.choice(["x", "y"], 90)}
+    frame = pytest.importorskip(library).DataFrame(columns)
+    scaled = make_column_transformer(
+        (StandardScaler(), ["a"]), remainder="passthrough", verbose_feature_names_out=False
+    ).set_output(transform=library)
+    model = make_pipeline(scaled, NRSClassifier(preset="fast", epochs=2, random_state=0))
+    model.fit(frame, columns["b"] == "x")
+    assert model[-1].feature_names_in_.tolist() == ["a", "b"]
+    assert model[-1].encoder_.kinds_ == ["number", "category"]
+    assert model.score(frame, columns["b"] == "x") > 0.9
+
+
+def test_metadata_is_routed_to_fit_score_and_predict():
+    rng = np.random.default_rng(0)
+    X, weights, groups = rng.normal(size=(90, 2)), rng.random(90), np.arange(90) // 5
+    seen = []
+
+    class Classifier(NRSClassifier):
+        def fit(self, X, y=None, sample_weight=None, eval_set=None, groups=None, time=None):
+            seen.append((len(X), sample_weight, groups))
+            return super().fit(X, y, sample_weight, eval_set, groups, time)
+
+    model = Classifier(preset="fast", epochs=1, random_state=0)
+    with config_context(enable_metadata_routing=True):
+        asked = model.set_fit_request(sample_weight=True, groups=True)
+        cross_validate(
+            asked.set_score_request(sample_weight=True), X, X[:, 0] > 0, cv=GroupKFold(3),
+            params={"sample_weight": weights, "groups": groups}, error_score="raise",
+        )  # fmt: skip
+        assert len(seen) == 3
+        for n, given_weights, given_groups in seen:
+            assert len(given_weights) == len(given_groups) == n
+        counts = NRSRegressor(preset="fast", epochs=1, random_state=0, loss="poisson")
+        asked = counts.set_fit_request(offset=True).set_predict_request(offset=True)
+        cross_validate(
+            asked, X, groups, cv=2, scoring="r2", params={"offset": weights}, error_score="raise"
+        )

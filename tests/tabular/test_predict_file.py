@@ -36,6 +36,22 @@ def test_several_targets_without_names_are_numbered(rows, tmp_path):
     assert np.array_equal(found[["prediction_0", "prediction_1"]].to_numpy(), model.predict(X))
 
 
+def test_several_columns_of_classes_have_their_own_labels(rows, tmp_path):
+    frame, path = rows
+    X, sizes = frame[["a", "b"]], np.where(frame["a"] > 0, "large", "small")
+    Y = np.array([sizes, frame["b"].round().clip(-1, 1).astype(int)], object).T
+    model = NRSClassifier(**QUICK).fit(X, Y)
+    (chunk,) = predict_chunks(model, path, probabilities=True)
+    names = ["large", "small"], ["-1", "0", "1"]
+    each = zip(names, model.predict_proba(X), strict=True)
+    for place, (labels, chances) in enumerate(each):
+        for label, values in zip(labels, chances.T, strict=True):
+            assert np.array_equal(chunk[f"probability_{place}_{label}"].to_numpy(), values)
+        assert chunk[f"prediction_{place}"].to_pylist() == model.predict(X)[:, place].tolist()
+    (plain,) = predict_chunks(model, path)
+    assert plain.equals(chunk.select(["prediction_0", "prediction_1"]))
+
+
 def test_a_model_of_an_array_reads_columns_by_position(rows, tmp_path):
     frame, path = rows
     model = NRSRegressor(**QUICK).fit(frame.to_numpy(), frame["a"].to_numpy())

@@ -18,6 +18,7 @@ from nrs.cli.info import info
 from nrs.cli.options import Command
 from nrs.cli.paper import paper
 from nrs.cli.predict import predict
+from nrs.cli.serve import serve
 from nrs.cli.terminal import echo
 from nrs.cli.train import train
 from nrs.cli.tune import tune
@@ -32,7 +33,7 @@ app = typer.Typer(
 app.add_typer(datasets, name="datasets")
 app.add_typer(paper, name="paper")
 app.add_typer(train, name="train")
-for command in (check, fit, tune, predict, evaluate, explain, compare, info, export):
+for command in (check, fit, tune, predict, evaluate, explain, compare, info, export, serve):
     # typer keeps the breaks of a docstring's lines, which are not those of a terminal's.
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     text = "\n\n".join(" ".join(part.split()) for part in paragraphs)

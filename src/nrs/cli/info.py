@@ -130,15 +130,16 @@ def _of_network(header: dict[str, Any]) -> dict[str, Any]:
         "model": mapping(plain), "classes": list_of(text()), "metrics": scores, "test": scores,
         "config": optional(mapping(plain)),
     }  # fmt: skip
-    later = {"metrics": None, "test": None, "config": None}
+    # Kinds that this command does not know say nothing of it.
+    later = {"model": {}, "classes": [], "metrics": None, "test": None, "config": None}
     known = check_header(header, record(fields, defaults=later, others=anything))
     settings = dict(known["model"])
     for part, values in (known["config"] or {}).items():
         if isinstance(values, dict) and part != "model":
             settings |= {f"{part}.{name}": value for name, value in values.items()}
     return {
-        "task": "classification",
-        "classes": known["classes"],
+        "task": "classification" if known["classes"] else None,
+        "classes": known["classes"] or None,
         "scores": known["metrics"] or known["test"],
         "settings": settings,
     }

@@ -64,6 +64,11 @@ def counted() -> bool:
     return torch._C._len_torch_dispatch_stack() > 0
 
 
+def batched(x: torch.Tensor) -> bool:
+    """Whether a tensor stands for several, as the gradients of ``is_grads_batched=True`` do."""
+    return torch._C._functorch.is_legacy_batchedtensor(x)
+
+
 def _weighted_bag_flops(
     weight: tuple[int, ...],
     indices: tuple[int, ...],

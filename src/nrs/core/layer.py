@@ -10,11 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nrs.core.compiled import compiled_stage
 from nrs.core.context import as_leaf
 from nrs.core.fold import FoldedNRS, folded_stage
-from nrs.core.norm import bias_cancels, normalise
+from nrs.core.norm import bias_cancels, normalise, shift_of, track
 from nrs.core.permutations import LAYOUTS, IndexModule, draw_index
-from nrs.core.subspace_map import check_dtype, check_formulation, check_input, map_rows
+from nrs.core.subspace_map import (
+    as_autocast,
+    check_dtype,
+    check_formulation,
+    check_input,
+    map_rows,
+    settled,
+)
 
 ACTIVATIONS = {"relu": torch.relu, "sigmoid": torch.sigmoid}
 
@@ -273,9 +281,11 @@ class NRS(IndexModule):
         """Map, normalisation, activation of one grouped convolution whose output is one cell."""
         kernels = weight.reshape(index.shape[0], self.n_per, index.shape[1])
         if norm is not None and bias_cancels(norm):
-            h = map_rows(rows, index, kernels, None, self.formulation)
             relu = self.activation == "relu"
-            h = normalise(h, bias, norm, relu=relu)
+            how = settled(self.formulation, rows, kernels.shape, kernels)
+            if relu and how == "compiled" and _fits(norm, kernels, rows):
+                return _compiled(rows, index, kernels, bias, norm)
+            h = normalise(map_rows(rows, index, kernels, None, how), bias, norm, relu=relu)
             return h if relu else self._activate(h)
         h = map_rows(rows, index, kernels, bias, self.formulation)
         return self._activate(h if norm is None else norm(h))
@@ -311,6 +321,21 @@ class NRS(IndexModule):
 
     def _activate(self, h: Tensor) -> Tensor:
         return h if self.activation is None else ACTIVATIONS[self.activation](h)
+
+
+def _fits(norm: nn.BatchNorm1d, kernels: Tensor, rows: Tensor) -> bool:
+    """Whether one kernel can do the map and its normalisation: one dtype, and statistics."""
+    return norm.weight.dtype == kernels.dtype and rows.shape[0] > 1
+
+
+def _compiled(
+    rows: Tensor, index: Tensor, kernels: Tensor, bias: Tensor | None, norm: nn.BatchNorm1d
+) -> Tensor:
+    """Map, normalisation with batch statistics and ReLU as one kernel."""
+    shift = shift_of(norm, bias)
+    h, mean, variance = compiled_stage(rows, index, kernels, norm.weight, shift, norm.eps)
+    track(norm, mean, variance, bias, rows.shape[0])
+    return as_autocast(h)
 
 
 def _put(parameter: Any, values: Tensor) -> None:

@@ -245,29 +245,55 @@ def normalise(h: Tensor, bias: Tensor | None, norm: nn.BatchNorm1d, *, relu: boo
     `h` is a (B, C) map computed without its bias, which :func:`bias_cancels` allows: the bias
     enters the running mean only, and its gradient is exactly zero.
     """
-    momentum, running_mean, running_var = norm.momentum, norm.running_mean, norm.running_var
-    if momentum is None or running_mean is None or running_var is None:
-        raise AssertionError("bias_cancels() admits only a norm that tracks running statistics")
-    # The bias enters the graph with factor zero, so that its gradient is zero and not None.
-    beta = norm.bias if bias is None else torch.add(norm.bias, bias, alpha=0)
-    shift = None if bias is None else bias.detach()
+    beta = shift_of(norm, bias)
     if relu and _slices_apply(h, norm):
         output, mean, variance = BatchNormReLU.apply(h.t(), norm.weight, beta, norm.eps)
-        h = output.t()
-        with torch.no_grad():
-            running_mean.lerp_(mean if shift is None else mean + shift, momentum)
-            running_var.lerp_(variance * (h.shape[0] / (h.shape[0] - 1)), momentum)
-    else:
-        # A copy of the running mean: autograd keeps what batch_norm is given.
-        mean = running_mean.clone() if shift is None else running_mean - shift
-        h = F.batch_norm(h, mean, running_var, norm.weight, beta, True, momentum, norm.eps)
-        # In place: the normalisation does not need its output, and memory is what this costs.
-        h = torch.relu_(h) if relu else h
-        with torch.no_grad():
-            running_mean.copy_(mean if shift is None else mean + shift)
+        track(norm, mean, variance, bias, h.shape[0])
+        return output.t()
+    momentum, running_mean, running_var = _tracked(norm)
+    shift = None if bias is None else bias.detach()
+    # A copy of the running mean: autograd keeps what batch_norm is given.
+    mean = running_mean.clone() if shift is None else running_mean - shift
+    h = F.batch_norm(h, mean, running_var, norm.weight, beta, True, momentum, norm.eps)
+    # In place: the normalisation does not need its output, and memory is what this costs.
+    h = torch.relu_(h) if relu else h
+    with torch.no_grad():
+        running_mean.copy_(mean if shift is None else mean + shift)
     if norm.num_batches_tracked is not None:
         norm.num_batches_tracked.add_(1)
     return h
+
+
+def shift_of(norm: nn.BatchNorm1d, bias: Tensor | None) -> Tensor:
+    """What is added after the scale; a bias of the map is in its graph with factor zero.
+
+    So the gradient of that bias is zero, and not None.
+    """
+    return norm.bias if bias is None else torch.add(norm.bias, bias, alpha=0)
+
+
+def track(
+    norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, bias: Tensor | None, rows: int
+) -> None:
+    """Move the running statistics towards those of a batch.
+
+    Parameters
+    ----------
+    mean, variance : of a map without its bias; the variance is the biased one.
+    """
+    momentum, running_mean, running_var = _tracked(norm)
+    with torch.no_grad():
+        running_mean.lerp_(mean if bias is None else mean + bias, momentum)
+        running_var.lerp_(variance * (rows / (rows - 1)), momentum)
+        if norm.num_batches_tracked is not None:
+            norm.num_batches_tracked.add_(1)
+
+
+def _tracked(norm: nn.BatchNorm1d) -> tuple[float, Tensor, Tensor]:
+    momentum, mean, variance = norm.momentum, norm.running_mean, norm.running_var
+    if momentum is None or mean is None or variance is None:
+        raise AssertionError("bias_cancels() admits only a norm that tracks running statistics")
+    return momentum, mean, variance
 
 
 def _slices_apply(h: Tensor, norm: nn.BatchNorm1d) -> bool:

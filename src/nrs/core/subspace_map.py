@@ -1,7 +1,7 @@
 """The aggregation step as one function: many small linear maps, each on its own features.
 
 Everything in the package that reads random subspaces calls :func:`subspace_map`. The grouped
-convolution of the paper is one of four formulations of it; all give the same numbers.
+convolution of the paper is one of five formulations of it; all give the same numbers.
 
 `"auto"` takes one of them by measured rules, all in this one place. `python -m benchmarks.layer`
 measures the shapes the rules were read from (one core, float32), and `python -m benchmarks.layer
@@ -18,10 +18,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nrs.core.compiled import compiled_applies, compiled_map, exporting
 from nrs.core.context import counted
 from nrs.core.norm import own_gradient_allowed, transformed
 
-FORMULATIONS = ("conv", "dense", "bag", "blocks")
+FORMULATIONS = ("conv", "dense", "bag", "blocks", "compiled")
 # torch.embedding_bag's number for mode="sum"; the function around it costs as much as a small map.
 _BAG_SUM = 0
 
@@ -57,6 +58,10 @@ DENSE_BLOCK_ROWS = 4
 # Below this many rows, gathering row by row beats transposing the input first.
 FEW_ROWS = 16
 USUAL_BATCH = 128
+# Calling the engine takes 15 µs more than a product of torch's, which counts in a small map. Dense
+# and compiled in µs, training and folded: 8,192 outputs of 16 features 154 and 156, 16 and 31;
+# 23,040 of 36 features 238 and 222, 35 and 37; 204,800 of 16 features (folded) 97 and 75.
+COMPILED_OUTPUTS = 1 << 15
 # Where nothing finer was measured (several outputs, other devices) dense serves so many features.
 DENSE_FEATURES = 128
 
@@ -91,11 +96,13 @@ def subspace_map(
     index : which features each group reads.
     weight : of each group's outputs.
     bias : of all outputs; none if None.
-    formulation : {"auto", "conv", "dense", "bag", "blocks"}
+    formulation : {"auto", "conv", "dense", "bag", "blocks", "compiled"}
         - ``"conv"``: gather the cells, then a grouped convolution (the paper, the reference);
         - ``"dense"``: scatter the weights into a (G·O, d) matrix, then one matrix product;
         - ``"bag"``: a weighted embedding bag over the transposed input, for O = 1;
         - ``"blocks"``: gather the cells, then one small matrix product a group;
+        - ``"compiled"``: a kernel of :mod:`nrs.engine` that reads inputs by index, for float32 on a
+          CPU; where it does not apply, as ``"auto"``;
         - ``"auto"``: chosen by shape, batch and device, see :func:`choose`.
 
     Raises
@@ -127,17 +134,19 @@ def map_rows(
     rows: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None, formulation: str
 ) -> Tensor:
     """:func:`subspace_map` of a (B, d) tensor by a caller that has checked its arguments."""
-    if formulation == "auto":
-        formulation = choose_for(rows, weight.shape, weight)
+    formulation = settled(formulation, rows, weight.shape, weight)
     return _map_by(formulation, rows, index, weight, bias)
 
 
 def _map_by(
     formulation: str, rows: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None
 ) -> Tensor:
-    """One formulation; under autocast float32 comes out in its dtype, as of torch's products."""
-    lower = _autocast_dtype(rows.device.type)
-    result = _MAPS[formulation](rows, index, weight, bias)
+    return as_autocast(_MAPS[formulation](rows, index, weight, bias))
+
+
+def as_autocast(result: Tensor) -> Tensor:
+    """Under autocast float32 comes out in its dtype, as of torch's products."""
+    lower = autocast_dtype(result.device.type)
     return result.to(lower) if lower is not None and result.dtype == torch.float32 else result
 
 
@@ -164,7 +173,7 @@ def check_input(x: Tensor, in_features: int) -> None:
         )
 
 
-def _autocast_dtype(device: str) -> torch.dtype | None:
+def autocast_dtype(device: str) -> torch.dtype | None:
     """The dtype of products under autocast; None outside of it, and on meta, which has none."""
     if device == "meta" or not torch.is_autocast_enabled(device):
         return None
@@ -173,7 +182,7 @@ def _autocast_dtype(device: str) -> torch.dtype | None:
 
 def check_dtype(x: Tensor, weight: Tensor) -> None:
     """Refuse input of another dtype than the weights, unless autocast reconciles them."""
-    if x.dtype != weight.dtype and _autocast_dtype(x.device.type) is None:
+    if x.dtype != weight.dtype and autocast_dtype(x.device.type) is None:
         raise TypeError(
             f"input and weights must have one dtype; got input {x.dtype}, weights "
             f"{weight.dtype}. Convert one with .to(...)."
@@ -213,7 +222,7 @@ def _bag(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
             "formulation='bag' computes one output per subspace; got "
             f"{outputs} outputs (n_per={outputs}). Use formulation='blocks'."
         )
-    if _autocast_dtype(x.device.type) is not None:
+    if autocast_dtype(x.device.type) is not None:
         # An embedding bag has no autocast rule, so it keeps the dtype of the weights.
         with torch.autocast(x.device.type, enabled=False):
             return _bag(x.to(weight.dtype), index, weight, bias)
@@ -320,7 +329,9 @@ def _blocks(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Te
     return result.view(groups * outputs, batch).t()
 
 
-_MAPS = {"conv": _conv, "dense": _dense, "bag": _bag, "blocks": _blocks}
+_MAPS = {
+    "conv": _conv, "dense": _dense, "bag": _bag, "blocks": _blocks, "compiled": compiled_map,
+}  # fmt: skip
 
 
 def _member_map(
@@ -329,8 +340,7 @@ def _member_map(
     """K maps side by side: dense as one batched product, the rest as one map of K·G groups."""
     members, groups, outputs, _ = weight.shape
     batch, _, features = x.shape
-    if formulation == "auto":
-        formulation = choose_for(x, weight.shape[1:], weight)
+    formulation = settled(formulation, x, weight.shape[1:], weight)
     if formulation == "dense":
         matrices = dense_weight(index, weight, features).transpose(1, 2)
         by_member = x.transpose(0, 1)
@@ -357,8 +367,7 @@ def _shared_map(
     members, groups, outputs, _ = weight.shape
     index, weight = index.flatten(0, 1), weight.flatten(0, 1)
     bias = None if bias is None else bias.reshape(-1)
-    if formulation == "auto":
-        formulation = choose_for(x, weight.shape, weight)
+    formulation = settled(formulation, x, weight.shape, weight)
     if formulation == "dense":
         matrix = dense_weight(index, weight, x.shape[1])
         by_feature = matrix @ x.t() if bias is None else torch.addmm(bias[:, None], matrix, x.t())
@@ -406,10 +415,26 @@ def gradient_wanted(x: Tensor, weight: Tensor) -> str | None:
     return "inputs" if x.requires_grad else "weights" if weight.requires_grad else None
 
 
-def choose_for(x: Tensor, shape: Sequence[int], weight: Tensor) -> str:
-    """Name the formulation for these inputs and weights, of which `shape` are one member's."""
+def settled(
+    formulation: str, x: Tensor, shape: Sequence[int], weight: Tensor, *, folded: bool = False
+) -> str:
+    """Name the formulation that is computed for one that was asked for.
+
+    Parameters
+    ----------
+    shape : of the weights of one member.
+    """
+    applies = compiled_applies(x, weight)
+    if formulation != "auto" and (formulation != "compiled" or applies):
+        return formulation
     on_cpu, gradient = x.device.type == "cpu", gradient_wanted(x, weight)
-    return choose(x.shape[-1], shape, batch_size(x), on_cpu=on_cpu, gradient=gradient)
+    # torch's own products are the quicker ones in half precision, and run anywhere.
+    lower = autocast_dtype(x.device.type) is not None
+    applies = applies and not exporting() and not (lower and shape[1] > 1)
+    return choose(
+        x.shape[-1], shape, batch_size(x), on_cpu=on_cpu, folded=folded, gradient=gradient,
+        compiled=applies,
+    )  # fmt: skip
 
 
 def choose(
@@ -420,6 +445,7 @@ def choose(
     on_cpu: bool = True,
     folded: bool = False,
     gradient: str | None = None,
+    compiled: bool = False,
 ) -> str:
     """Name the formulation for a map of G subspaces of F features and O outputs each.
 
@@ -431,6 +457,7 @@ def choose(
     on_cpu : other devices follow the shape alone; the rules were measured on a CPU.
     folded : weights are constant, so that a dense matrix is made only once.
     gradient : what :func:`gradient_wanted` says.
+    compiled : whether that formulation applies.
 
     Examples
     --------
@@ -440,10 +467,27 @@ def choose(
     'bag'
     >>> choose(2048, (64, 64, 576), batch=32)
     'blocks'
+    >>> choose(2048, (64, 64, 576), batch=32, compiled=True)
+    'compiled'
     """
-    groups, outputs, subspace = shape
+    groups, outputs, _ = shape
     if batch == 0:
         return "dense"
+    found = _choose_of_torch(features, shape, batch, on_cpu, folded, gradient)
+    small = found == "dense" and batch * groups * outputs < COMPILED_OUTPUTS
+    return "compiled" if compiled and not small else found
+
+
+def _choose_of_torch(
+    features: int,
+    shape: Sequence[int],
+    batch: int,
+    on_cpu: bool,
+    folded: bool,
+    gradient: str | None,
+) -> str:
+    """The formulation in torch's own operations."""
+    groups, outputs, subspace = shape
     if folded and batch < FEW_ROWS and groups * outputs * features > FOLDED_SINGLE_ROW_CELLS:
         return "blocks"
     if features <= DENSE_FEATURES and (outputs > 1 or not on_cpu):

@@ -6,6 +6,7 @@
 from nrs.engine.forest import (
     LOSSES,
     MAX_LAYERS,
+    Directions,
     Norm,
     Parameter,
     Predictor,
@@ -18,6 +19,6 @@ from nrs.engine.forest import (
 )
 
 __all__ = [
-    "LOSSES", "MAX_LAYERS", "Norm", "Parameter", "Predictor", "Settings", "Shape", "Step",
-    "Training", "instructions", "show_config",
+    "LOSSES", "MAX_LAYERS", "Directions", "Norm", "Parameter", "Predictor", "Settings", "Shape",
+    "Step", "Training", "instructions", "show_config",
 ]  # fmt: skip

@@ -40,6 +40,14 @@ typedef struct {
   const float *column_low, *column_rate;
 } nrs_reading;
 
+// Directions of monotone constraints: 1, -1, or 0 for what is free. Those of inputs are multiplied by
+// how many their subspace reads; an output of direction 0 reads all units.
+typedef struct {
+  const float *inputs;                 // (K, G, F)
+  const float *const *units;           // (layers) of (K, width)
+  const float *outputs;                // (K, outputs)
+} nrs_directions;
+
 // A forest in training. K members of G subspaces of F inputs each, layers of so many `widths`
 // (the first is G), and outputs.
 typedef struct {
@@ -51,6 +59,7 @@ typedef struct {
   const nrs_norm *norms;               // (layers) of (K, width)
   const nrs_parameter *hidden;         // (layers - 1) of (K, width, width before)
   nrs_parameter out_weight, out_bias;  // (K, outputs, last width), (K, outputs)
+  const nrs_directions *directions;    // or null
 } nrs_forest;
 
 // What does not change from step to step. Loss: 0 softmax, 1 logistic, 2 squared.
@@ -90,6 +99,30 @@ typedef struct {
   const float *out_weight, *out_bias;
 } nrs_folded;
 
+// Many small linear maps: G groups of O outputs each, on F of the features each.
+typedef struct {
+  int64_t rows, features, groups, outputs, size;
+  const int64_t *index;                // (G, F), below `features`
+  const float *weight;                 // (G, O, F)
+  const float *columns;                // (features, nrs_layer_stride), as nrs_layer_columns wrote it
+} nrs_layer;
+
+// A batch normalisation of their outputs, and the statistics of one batch.
+typedef struct {
+  const float *scale, *shift;          // (G * O)
+  float *mean, *variance;              // (G * O)
+  double epsilon;
+} nrs_batch_norm;
+
+// Gradients. That of the output is given, its rows or its outputs side by side: one step is 1.
+typedef struct {
+  const float *of_output;
+  int64_t row_step, output_step;
+  float *of_weight;                    // (G, O, F)
+  float *of_scale, *of_shift;          // (G * O), or null without a normalisation
+  float *of_columns;                   // like the columns, added to; or null
+} nrs_gradients;
+
 // Which part of a step: the outputs, the loss and its gradient, and the update.
 enum { NRS_FORWARD = 1, NRS_LOSS = 2, NRS_BACKWARD = 4 };
 
@@ -125,6 +158,35 @@ void nrs_predict(const nrs_folded *forest, const float *rows, int64_t n_rows, in
 // the members are given, (directions, K, outputs, n_rows).
 void nrs_slopes(const nrs_folded *forest, const float *rows, int64_t n_rows, int64_t directions,
                 const float *gradients, float *slopes, float *memory);
+
+// Whether so many numbers are all from 0 to before `end`.
+int nrs_layer_reads_within(const int64_t *index, int64_t count, int64_t end);
+
+// Floats from one column of a layer to the next; what a map of so many rows and the way back need.
+int64_t nrs_layer_stride(int64_t rows);
+int64_t nrs_layer_map_size(const nrs_layer *layer);
+int64_t nrs_layer_backward_size(const nrs_layer *layer);
+
+// Columns of x (rows, features), and back.
+void nrs_layer_columns(const float *x, int64_t row_step, int64_t rows, int64_t features,
+                       float *columns);
+void nrs_layer_rows(const float *columns, int64_t rows, int64_t features, float *x);
+
+// out (G * O, rows) = weight · x + bias (or null), maybe with ReLU, of the rows from `first` to before
+// `last`. The layer has no columns: they are made of x for some rows at a time.
+void nrs_layer_map(const nrs_layer *layer, const float *x, int64_t row_step, const float *bias,
+                   int positive, int64_t first, int64_t last, float *out, float *memory);
+
+// The groups from `first` to before `last` in training: statistics, and out (G * O, rows) after
+// normalisation and ReLU. The map is h (G * O, nrs_layer_stride); of one output per group it is
+// not kept, and h holds one channel.
+void nrs_layer_train(const nrs_layer *layer, const nrs_batch_norm *norm, int64_t first,
+                     int64_t last, float *h, float *out);
+
+// The way back of these groups; without a norm that of the map alone. h as nrs_layer_train left it.
+void nrs_layer_backward(const nrs_layer *layer, const nrs_batch_norm *norm, const float *h,
+                        const nrs_gradients *gradients, int64_t first, int64_t last,
+                        float *memory);
 
 #ifdef __cplusplus
 }

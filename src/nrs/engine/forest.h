@@ -2,6 +2,7 @@
 // cache from one step to the next.
 #ifndef NRS_FOREST_H
 #define NRS_FOREST_H
+#include "directions.h"
 #include "layer.h"
 #include "loss.h"
 #include "product.h"
@@ -15,6 +16,9 @@ constexpr int64_t MAX_LAYERS = 16;
 struct Memory {
   float *h[MAX_LAYERS], *active[MAX_LAYERS];
   Statistics statistics[MAX_LAYERS];
+  // Weights as they count, where units have directions, and what these multiply: of the subspaces,
+  // of each layer after them and of the outputs.
+  float *directed[MAX_LAYERS + 1], *times[MAX_LAYERS + 1];
   float *outputs, *weights, *transposed, *gradient, *d[2], *of_scale, *of_shift, *packed, *tile;
   int64_t size;
 
@@ -44,6 +48,11 @@ struct Memory {
     of_shift = take(widest);
     packed = take(f.reading.most * LANES);
     tile = take(ld * LANES);
+    for (int64_t l = 0; f.directions && l <= f.layers; l++) {
+      int64_t units = l < f.layers ? f.widths[l] : f.outputs;
+      directed[l] = take(units * (l ? f.widths[l - 1] : f.size));
+      times[l] = take(units);
+    }
   }
 };
 
@@ -58,21 +67,68 @@ struct Member {
     return {t.pools ? t.pools[l] : nullptr, before, (float)(1 / (1 - s.drop))};
   }
 
+  // The product that gives layer l, of which the first is the subspaces' and the last the outputs'.
+  int64_t units(int64_t l) const { return l < f.layers ? f.widths[l] : f.outputs; }
+  int64_t inputs(int64_t l) const { return l ? f.widths[l - 1] : f.size; }
+  const nrs_parameter &parameter(int64_t l) const {
+    return l == 0 ? f.weight : l < f.layers ? f.hidden[l - 1] : f.out_weight;
+  }
+  int64_t begin(int64_t l) const { return k * units(l) * inputs(l); }
+  const float *weight(int64_t l) const {
+    return f.directions ? m.directed[l] : parameter(l).value + begin(l);
+  }
+  // The directions of what a unit reads; those of units before it are multiplied by their number.
+  const float *below(int64_t l, int64_t unit) const {
+    const nrs_directions &d = *f.directions;
+    return l ? d.units[l - 1] + k * inputs(l) : d.inputs + begin(0) + unit * f.size;
+  }
+
+  void direct_weights() {
+    for (int64_t l = 0; l <= f.layers; l++) {
+      int64_t n = inputs(l);
+      for (int64_t u = 0; u < units(l); u++) {
+        int64_t own = k * units(l) + u;
+        float toward = l == f.layers
+                           ? f.directions->outputs[own]
+                           : f.directions->units[l][own] * sign(f.norms[l].scale.value[own]);
+        const float *w = parameter(l).value + begin(l) + u * n;
+        m.times[l][u] = toward * (l ? (float)n : 1.0f);
+        if (l == f.layers && toward == 0)
+          memcpy(m.directed[l] + u * n, w, n * sizeof(float));
+        else
+          direct(w, below(l, u), m.times[l][u], n, m.directed[l] + u * n);
+      }
+    }
+  }
+
+  // Update the weights of layer l by the gradient of what counts, whose rows are ld apart.
+  void update_weights(const Rates &rates, int64_t l, float *gradient, int64_t ld) {
+    int64_t n = inputs(l);
+    for (int64_t u = 0; f.directions && u < units(l); u++)
+      if (l < f.layers || m.times[l][u] != 0)
+        direct_backward(parameter(l).value + begin(l) + u * n, below(l, u), m.times[l][u], n,
+                        gradient + u * ld);
+    if (l) return update(rates, parameter(l), begin(l), gradient, units(l), n, ld);
+    for (int64_t g = 0; g < units(0); g++)
+      update_row(rates, f.weight, begin(0) + g * n, gradient + g * ld,
+                 f.reading.used[k * units(0) + g]);
+  }
+
   void forward(const nrs_step &t, int64_t ld) {
     int64_t wide = padded(t.rows), width = f.widths[0];
-    map_forward(Subspaces{f, k, t.x, t.columns, t.rows}, m.packed, m.tile, m.h[0]);
+    if (f.directions) direct_weights();
+    map_forward(Subspaces{f, k, t.x, t.columns, t.rows, weight(0)}, m.packed, m.tile, m.h[0]);
     for (int64_t l = 0;; l++) {
       normalise(f.norms[l], k * width, width, t.rows, ld, (float)s.epsilon, (float)s.momentum,
                 dropout(t, l), m.h[l], m.active[l], m.statistics[l]);
       bool last = l + 1 == f.layers;
       int64_t after = last ? f.outputs : f.widths[l + 1];
       if (last) {
-        product(after, wide, width, f.out_weight.value + k * after * width, width, 1, m.active[l],
-                ld, Shifted{m.outputs, ld, f.out_bias.value + k * after, false});
+        product(after, wide, width, weight(l + 1), width, 1, m.active[l], ld,
+                Shifted{m.outputs, ld, f.out_bias.value + k * after, false});
         return;
       }
-      product(after, wide, width, f.hidden[l].value + k * after * width, width, 1, m.active[l], ld,
-              Store{m.h[l + 1], ld});
+      product(after, wide, width, weight(l + 1), width, 1, m.active[l], ld, Store{m.h[l + 1], ld});
       width = after;
     }
   }
@@ -94,16 +150,14 @@ struct Member {
     Rates rates(s, t);
     const float *d = m.outputs;
     for (int64_t l = f.layers - 1; l >= 0; l--) {
-      int64_t width = f.widths[l], at = k * after * width, lt = stride(width);
-      bool last = l + 1 == f.layers;
-      const nrs_parameter &weight = last ? f.out_weight : f.hidden[l];
+      int64_t width = f.widths[l], lt = stride(width);
       float *before = m.d[l % 2];
-      product(width, wide, after, weight.value + at, 1, width, d, ld, Store{before, ld});
+      product(width, wide, after, weight(l + 1), 1, width, d, ld, Store{before, ld});
       transpose(m.active[l], ld, width, t.rows, m.transposed, lt);
       product(after, padded(width), t.rows, d, ld, 1, m.transposed, lt,
               Store{m.gradient, padded(width)});
-      update(rates, weight, at, m.gradient, after, width, padded(width));
-      if (last) {
+      update_weights(rates, l + 1, m.gradient, padded(width));
+      if (l + 1 == f.layers) {
         for (int64_t o = 0; o < after; o++) {
           Vec total = zero();
           for (int64_t b = 0; b < wide; b += LANES) total = total + load(d + o * ld + b);
@@ -116,11 +170,8 @@ struct Member {
       d = before;
       after = width;
     }
-    int64_t at = k * after * f.size;
-    map_backward(Subspaces{f, k, t.x, t.columns, t.rows}, d, m.tile, m.gradient);
-    for (int64_t g = 0; g < after; g++)
-      update_row(rates, f.weight, at + g * f.size, m.gradient + g * f.size,
-                 f.reading.used[k * after + g]);
+    map_backward(Subspaces{f, k, t.x, t.columns, t.rows, weight(0)}, d, m.tile, m.gradient);
+    update_weights(rates, 0, m.gradient, f.size);
   }
 
   // Rows side by side, as the caller has them, to and from the padded ones.

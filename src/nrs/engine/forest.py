@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
 import platform
 import queue
@@ -29,7 +30,8 @@ LANES, MIN_TILE = 16, 4
 MAX_KEPT = 1 << 26
 # Layers of a member that have a normalisation.
 MAX_LAYERS = 16
-_VERSION = 2
+_VERSION = 3
+_FLOAT32, _INT64, _UINT8 = np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.uint8)
 _FORWARD, _LOSS, _BACKWARD = 1, 2, 4
 # Rows that a thread predicts at least; a multiple of those that the library takes at once.
 _THREAD_ROWS = 512
@@ -59,7 +61,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
             return library, level
     if found:
         return None, "this processor has no AVX2"
-    return None, "it was not built: there was no compiler when nrs was installed"
+    return None, "it was not built: no compiler worked when nrs was installed"
 
 
 def _path(level: str) -> Path:
@@ -104,6 +106,11 @@ def instructions() -> tuple[str | None, str]:
         return None, "NRS_ENGINE=torch is set"
     library, said = _load()
     return (None, said) if library is None else (said, "")
+
+
+def library() -> ctypes.CDLL | None:
+    """The engine's library, or None where torch computes."""
+    return None if instructions()[0] is None else _loaded()
 
 
 def show_config() -> dict[str, str]:
@@ -176,6 +183,7 @@ class Reading:
         low: np.ndarray,
         rate: np.ndarray,
         levels: int,
+        whole: np.ndarray | None = None,
     ) -> Reading:
         """Find the tiles of a forest.
 
@@ -183,6 +191,8 @@ class Reading:
         ----------
         index : (members, subspaces, size) int64: features, bins, and a last input that is blank.
         source, low, rate : (bins,) of the bins, of which the last are `levels`.
+        whole : the index of all members, where these are a part of a forest: the tiles are those
+            of the whole, so that a member's sums are the same in any part.
 
         Examples
         --------
@@ -195,13 +205,13 @@ class Reading:
         ([0, 1, 0, 2], [5, 5, 2])
         """
         members, subspaces, size = index.shape
-        inputs, places = features + len(source) + 1, np.arange(1, size + 1)
-        used = np.where(index != inputs - 1, places, 0).max(2)
-        read = places <= used[:, :, None]
+        inputs = features + len(source) + 1
+        used, read = _read(index, inputs - 1)
+        every = (index, read) if whole is None else (whole, _read(whole, inputs - 1)[1])
         # Where another feature or kind of input begins.
         of_input = np.concatenate([np.full(features, -1), source, [-2]])
         of_input[inputs - 1 - levels : inputs - 1] += inputs
-        begins, length, tile, lane = _tiles(index, read, np.diff(of_input, prepend=-3) != 0)
+        begins, length, tile, lane = _tiles(*every, np.diff(of_input, prepend=-3) != 0)
         tile, lane, n_tiles = tile[index], lane[index], len(begins)
         in_tile = read & (tile >= 0)
         opens = in_tile.copy()
@@ -252,6 +262,13 @@ class Reading:
             column_rate=rate[extra],
             levels=int((extra >= len(source) - levels).sum()),
         )
+
+
+def _read(index: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
+    """How many places of each subspace are used, before the blank ones; and which they are."""
+    places = np.arange(1, index.shape[2] + 1)
+    used = np.where(index != blank, places, 0).max(2)
+    return used, places <= used[:, :, None]
 
 
 def _tiles(
@@ -311,8 +328,12 @@ class _Forest(ctypes.Structure):
         *[(name, ctypes.c_int64) for name in ("members", "size", "features", "outputs", "layers")],
         ("widths", ctypes.c_void_p), ("reading", _Reading), ("gain", ctypes.c_void_p),
         ("weight", _Parameter), ("norms", ctypes.c_void_p), ("hidden", ctypes.c_void_p),
-        ("out_weight", _Parameter), ("out_bias", _Parameter),
+        ("out_weight", _Parameter), ("out_bias", _Parameter), ("directions", ctypes.c_void_p),
     ]  # fmt: skip
+
+
+class _Directions(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("inputs", "units", "outputs")]
 
 
 _COUNTS = ("members", "size", "features", "bins", "levels", "outputs", "layers", "inputs")
@@ -353,7 +374,7 @@ class _Addresses:
         self.kept: list[Any] = []
 
     def __call__(
-        self, array: np.ndarray | None, shape: tuple[int, ...], dtype: Any = np.float32
+        self, array: np.ndarray | None, shape: tuple[int, ...], dtype: Any = _FLOAT32
     ) -> int | None:
         if array is None:
             return None
@@ -363,12 +384,18 @@ class _Addresses:
                 f"{array.shape} of {array.dtype}"
             )
         self.kept.append(array)
-        return array.ctypes.data
+        return _where(array)
 
     def of(self, structures: Any) -> int:
         """Where an array of structures or addresses is."""
         self.kept.append(structures)
         return ctypes.addressof(structures)
+
+
+def _where(array: np.ndarray) -> int:
+    """The address of an array; its attribute `ctypes` takes three times as long."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _below(numbers: np.ndarray | None, end: int, what: str) -> None:
@@ -391,6 +418,7 @@ class Shape:
     levels : how many bins, the last ones, are levels.
     hidden : widths of the fully connected layers.
     outputs : of each member.
+    whole : the index of all members, where these are a part of a forest.
     """
 
     index: np.ndarray
@@ -401,6 +429,7 @@ class Shape:
     levels: int
     hidden: tuple[int, ...]
     outputs: int
+    whole: np.ndarray | None = None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -415,7 +444,7 @@ class Shape:
     def reading(self) -> Reading:
         """What the subspaces read together."""
         bins = (self.source, self.low, self.rate, self.levels)
-        return Reading.of(self.index, self.features, *bins)
+        return Reading.of(self.index, self.features, *bins, whole=self.whole)
 
     def fill(self, structure: Any, address: _Addresses) -> None:
         """Write what the library must know of it."""
@@ -429,6 +458,7 @@ class Shape:
         if self.source.shape != bins or self.low.shape != bins or self.rate.shape != bins:
             raise ValueError(f"bins have a source, low and rate each; got {bins} sources")
         _below(self.index, self.inputs, "inputs of subspaces")
+        _below(self.whole, self.inputs, "inputs of subspaces")
         _below(self.source, self.features, "features of bins")
         widths = np.array(self.widths, dtype=np.int64)
         structure.members, _, structure.size = self.index.shape
@@ -467,6 +497,29 @@ class Norm(NamedTuple):
         return _Norm(*pair, *[address(array, shape) for array in self[2:]])
 
 
+class Directions(NamedTuple):
+    """Directions that monotone constraints give to inputs and units: 1, -1, or 0 for free ones.
+
+    **Shape** inputs (K, G, F), multiplied by how many their subspace reads; units (K, width) of
+    each layer with a normalisation; outputs (K, outputs), 0 for those that read all units.
+    """
+
+    inputs: np.ndarray
+    units: Sequence[np.ndarray]
+    outputs: np.ndarray
+
+    def structure(self, shape: Shape, address: _Addresses) -> _Directions:
+        k = len(shape.index)
+        units = [
+            address(one, (k, width)) for one, width in zip(self.units, shape.widths, strict=True)
+        ]
+        return _Directions(
+            address(self.inputs, shape.index.shape),
+            address.of((ctypes.c_void_p * len(units))(*units)),
+            address(self.outputs, (k, shape.outputs)),
+        )
+
+
 @dataclass(frozen=True)
 class Settings:
     """What does not change from step to step.
@@ -491,7 +544,7 @@ class Settings:
     tiny: float = 1e-8
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Step:
     """A batch and the rates of its step.
 
@@ -531,6 +584,7 @@ class Training:
     hidden : (K, width, width before) each
     out_weight, out_bias : (K, outputs, width), (K, outputs)
     threads : at most so many at once.
+    directions : of monotone constraints, optional
     """
 
     shape: Shape
@@ -542,6 +596,7 @@ class Training:
     out_weight: Parameter
     out_bias: Parameter
     threads: int = 1
+    directions: Directions | None = None
 
     def __post_init__(self) -> None:
         self._library = _loaded()
@@ -567,10 +622,13 @@ class Training:
         forest.hidden = address.of((_Parameter * len(of_hidden))(*of_hidden))
         forest.out_weight = self.out_weight.structure((k, shape.outputs, widths[-1]), address)
         forest.out_bias = self.out_bias.structure((k, shape.outputs), address)
+        if self.directions is not None:
+            forest.directions = address.of(self.directions.structure(shape, address))
         self._settings = self._fill_settings()
         # Grows with the batches.
         self._memory = np.empty(0, np.float32)
-        self._kept: dict[int, np.ndarray] = {}
+        self._kept: dict[int, tuple[int, int, np.ndarray]] = {}
+        self._forest_address = ctypes.addressof(forest)
 
     def _fill_reading(self, filled: _Reading) -> None:
         reading = self.shape.reading
@@ -602,8 +660,8 @@ class Training:
         address = _Addresses()
         numbered = [self._fill(*one, address) for one in enumerate(steps)]
         filled = (_Step * len(steps))(*numbered)
-        for one, found in zip(filled, losses, strict=True):
-            one.losses = found.ctypes.data
+        for number, one in enumerate(filled):
+            one.losses = _where(losses) + number * losses.strides[0]
         self._run(filled, _FORWARD | _LOSS | _BACKWARD, self._threads())
         return losses
 
@@ -633,19 +691,21 @@ class Training:
             self._run((_Step * 1)(filled), _FORWARD | _BACKWARD, self._threads())
         del self._open
 
-    def _columns(self, number: int, size: int) -> np.ndarray:
-        """Memory for the columns of a step in a call; new memory is slow to write to."""
-        kept = self._kept.get(number)
-        if kept is None or len(kept) < size:
-            kept = self._kept[number] = _aligned(size)
-        return kept
+    def _columns(self, number: int, rows: int) -> int:
+        """Where the columns of a step of a call go; new memory is slow to write to."""
+        known, where, _ = self._kept.get(number, (0, 0, None))
+        if known < rows:
+            kept = _aligned(self._library.nrs_columns_size(self._forest_address, rows))
+            where = _where(kept)
+            self._kept[number] = (rows, where, kept)
+        return where
 
     def _threads(self) -> int:
         return max(1, min(self.threads, self.members))
 
     def _run(self, steps: Any, phases: int, places: int) -> None:
         """Let threads take the members in turns, each in a place of its own in memory."""
-        forest, settings = ctypes.addressof(self._forest), ctypes.addressof(self._settings)
+        forest, settings = self._forest_address, ctypes.addressof(self._settings)
         self._settings.capacity = max(step.rows for step in steps)
         of_each = self._library.nrs_training_size(forest, self._settings.capacity)
         if len(self._memory) < of_each * places:
@@ -674,27 +734,26 @@ class Training:
         _each(member, range(self.members), self._threads())
 
     def _fill(self, number: int, step: Step, address: _Addresses) -> _Step:
-        rows, shape, settings = len(step.x), self.shape, self.settings
+        rows, settings = len(step.x), self.settings
         if rows < 2:
             raise ValueError(f"a batch must have two rows at least; got {rows}")
-        if not (np.isfinite(step.rate) and step.count >= 1 and 0 <= step.averaging <= 1):
+        if not (math.isfinite(step.rate) and step.count >= 1 and 0 <= step.averaging <= 1):
             raise ValueError(f"a step must have a rate and a number; got {step.rate}, {step.count}")
         filled = _Step(rows=rows, rate=step.rate, averaging=step.averaging)
         filled.correction1 = 1 - settings.beta1**step.count
         filled.correction2 = (1 - settings.beta2**step.count) ** 0.5
-        forest = ctypes.addressof(self._forest)
-        columns = self._columns(number, self._library.nrs_columns_size(forest, rows))
-        filled.x = address(step.x, (rows, shape.features))
-        self._library.nrs_columns(forest, filled.x, rows, columns.ctypes.data)
-        filled.columns = address(columns, columns.shape)
+        filled.x = address(step.x, (rows, self.shape.features))
+        filled.columns = self._columns(number, rows)
+        self._library.nrs_columns(self._forest_address, filled.x, rows, filled.columns)
         filled.weights = address(step.weights, (rows,))
-        if settings.sees.shape[1] > 1 and step.fold is None:
-            raise ValueError("members that see some folds only need the fold of each row")
         if settings.sees.shape[1] > 1:
-            filled.fold = address(step.fold, (rows,), np.int64)
+            if step.fold is None:
+                raise ValueError("members that see some folds only need the fold of each row")
+            filled.fold = address(step.fold, (rows,), _INT64)
             _below(step.fold, settings.sees.shape[1], "folds")
         self._fill_targets(filled, step, address)
-        self._fill_masks(filled, step, address)
+        if settings.drop > 0:
+            self._fill_masks(filled, step, address)
         return filled
 
     def _fill_targets(self, filled: _Step, step: Step, address: _Addresses) -> None:
@@ -704,24 +763,22 @@ class Training:
         if step.y is None:
             raise ValueError("a step must have targets")
         if loss == "softmax":
-            filled.classes = address(step.y, (rows,), np.int64)
+            filled.classes = address(step.y, (rows,), _INT64)
             _below(step.y, self.shape.outputs, "classes")
         else:
             targets = np.ascontiguousarray(step.y.T)
             filled.targets = address(targets, (self.shape.outputs, rows))
 
     def _fill_masks(self, filled: _Step, step: Step, address: _Addresses) -> None:
-        if not self.settings.drop > 0:
-            return
-        pools, places = [], []
+        units = self.members * len(step.x)
         for width, (pool, place) in zip(self.shape.widths, step.masks, strict=True):
             # A mask is read four bytes at a time.
-            last = place + self.members * width * len(step.x) + 16
+            last = place + width * units + 16
             if place < 0 or last + 32 > 8 * pool.size:
                 raise ValueError(f"a mask from {place} to {last} is not within {8 * pool.size}")
-            pools.append(address(pool, pool.shape, np.uint8))
-            places.append(place)
+        pools = [address(pool, pool.shape, _UINT8) for pool, _ in step.masks]
         filled.pools = address.of((ctypes.c_void_p * len(pools))(*pools))
+        places = [place for _, place in step.masks]
         filled.places = address.of((ctypes.c_int64 * len(places))(*places))
 
 

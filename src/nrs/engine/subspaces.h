@@ -15,16 +15,18 @@ constexpr int READERS = 12;
 constexpr int READERS = 6;
 #endif
 
-// A member's subspaces, and the rows of a batch: x (rows, features), columns (columns, rows).
+// A member's subspaces and their weights, and the rows of a batch: x (rows, features), columns
+// (columns, rows).
 struct Subspaces {
   const nrs_forest &f;
   int64_t k;
   const float *x, *columns;
   int64_t rows;
+  const float *weight;
   const nrs_reading &r = f.reading;
   int64_t ld = stride(rows), groups = f.widths[0];
   const int64_t *first = r.first + k * r.tiles, *lone = r.lone_first + k * groups;
-  const float *weight = f.weight.value + k * groups * f.size, *gain = f.gain + k * groups * f.size;
+  const float *gain = f.gain + k * groups * f.size;
 
   int64_t n_lone(int64_t g) const { return lone[g + 1] - lone[g]; }
   int64_t readers(int64_t t) const { return first[t + 1] - first[t]; }

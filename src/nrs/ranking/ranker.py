@@ -31,7 +31,7 @@ from nrs.ranking.task import RankTask
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.columns import labels_as_array
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.encode.table import Table
+from nrs.tabular.encode.table import Table, from_capsule
 from nrs.tabular.forest.estimator import MemberEstimator
 from nrs.tabular.header import recipe_schema, require
 from nrs.tabular.model import SingleModel
@@ -72,9 +72,9 @@ def _qid_of(X: Any, qid: Qid, group: ArrayLike | None) -> Qid:
 
 
 def _in_memory(X: Any) -> tuple[Any, Any]:
-    """A table of files as an arrow table and its labels; anything else as it is, without labels."""
+    """A table of files as an arrow table and its labels; any other table, without labels."""
     if not isinstance(X, LargeTable):
-        return X, None
+        return from_capsule(X), None
     from pyarrow import Table as ArrowTable
 
     whole = ArrowTable.from_batches([chunk.batch for chunk in X.chunks()])

@@ -23,6 +23,7 @@ from nrs.core.dropout import drawing_from
 from nrs.datasets.large_table import Table as LargeTable
 from nrs.datasets.table_file_errors import missing_columns
 from nrs.tabular.encode.column_encoder import Watch
+from nrs.tabular.encode.columns import labels_from_capsule
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import RawTables, Table, read_table_for
 from nrs.tabular.error_scale import ErrorScale
@@ -258,6 +259,8 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
         table = read_table_for(self, X, reset=reset)
+        if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "__array__"):
+            y = labels_from_capsule(y)
         labels = self._check_labels(y)
         check_consistent_length(labels, np.empty(table.n_rows))
         if table.n_rows < 2:

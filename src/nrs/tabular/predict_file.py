@@ -21,9 +21,10 @@ from nrs.tabular.targets import check_offset
 from nrs.tabular.targets.columns import ColumnsTarget
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
-    from nrs.tabular.types import ArrayLike, TableModel
+    from nrs.tabular.types import ArrayLike, TableLike, TableModel
 Path = str | os.PathLike[str]
 Source = Path | Sequence[Path] | Table
 Label = bool | int | str
@@ -82,6 +83,16 @@ class TargetColumns:
         names = [f"probability_{name}{end}" for name, end in zip(self.names, ends, strict=True)]
         return dict(zip(names, values.T, strict=True))
 
+    def of_classes(
+        self, classes: Sequence[np.ndarray], values: Sequence[np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """One output column per target and class, of its chances (n_rows, n_classes) by target."""
+        return {
+            f"probability_{name}_{label}": chances
+            for name, known, each in zip(self.names, classes, values, strict=True)
+            for label, chances in zip(known.tolist(), each.T, strict=True)
+        }
+
 
 def predict_chunks(
     model: TableModel,
@@ -114,15 +125,9 @@ def predict_chunks(
 
     if probabilities and not hasattr(model, "predict_proba"):
         raise ValueError("probabilities needs a classifier; this model predicts numbers")
-    if interval is not None and not hasattr(model, "predict_interval"):
-        raise ValueError("interval needs a regressor; this model predicts classes")
-    if sets is not None and not hasattr(model, "sets_around"):
-        raise ValueError("sets needs a classifier; this model predicts numbers")
-    columns, joined, watch = (
-        input_columns(model, source, **reading),
-        model.joined_by(),
-        Watch(drift=True),
-    )
+    check_levels(model, interval, sets)
+    columns, joined = input_columns(model, source, **reading), model.joined_by()
+    watch = Watch(drift=True)
     columns |= joined
     read = columns | offset_column(model, offset)
     chunks = stream_table_file(source, read, also=keep, **reading)
@@ -132,7 +137,10 @@ def predict_chunks(
         # By position: a kept column may be one that the model reads, too.
         X = model_rows(model, chunk.select(range(len(columns))))
         added = chunk.columns[len(columns) : len(read)]
-        found = _predictions(model, X, probabilities, interval, sets, watch, added)
+        outputs = with_offset(model, model.outputs(X, watch=watch), added)
+        found = answer_columns(
+            model, outputs, X, probabilities=probabilities, interval=interval, sets=sets
+        )
         kept = dict(zip(keep, chunk.columns[len(read) :], strict=True))
         if both := kept.keys() & found.keys():
             raise ValueError(
@@ -140,6 +148,14 @@ def predict_chunks(
             )
         yield pyarrow.table(kept | found)
     model.encoder_.warn(watch)
+
+
+def check_levels(model: TableModel, interval: float | None, sets: float | None) -> None:
+    """Refuse intervals or sets of a model that has none, with a ValueError."""
+    if interval is not None and not hasattr(model, "predict_interval"):
+        raise ValueError("interval needs a regressor; this model predicts classes")
+    if sets is not None and not hasattr(model, "sets_around"):
+        raise ValueError("sets needs a classifier; this model predicts numbers")
 
 
 def offset_column(model: TableModel, name: str | None = None) -> dict[str, str]:
@@ -205,6 +221,45 @@ def input_columns(
     return dict(zip(names, kinds, strict=True))
 
 
+def row_columns(model: TableModel) -> dict[str, str]:
+    """Columns that a model reads of rows in memory, with their kinds: its features come first.
+
+    After them a ranker's column of queries and a column of offsets; ``x0``, ``x1``, … stand for
+    features without names.
+    """
+    encoder = model.encoder_
+    kinds: dict[str, str] = dict(zip(encoder.column_names, encoder.kinds_, strict=True))
+    return kinds | model.joined_by() | offset_column(model)
+
+
+def predict_frame(
+    model: TableModel,
+    frame: pandas.DataFrame,
+    *,
+    probabilities: bool = False,
+    interval: float | None = None,
+    sets: float | None = None,
+) -> pandas.DataFrame:
+    """Predict rows in a pandas frame with the columns of :func:`row_columns`.
+
+    The frame that comes back has the index of the rows and the columns of :func:`predict_chunks`.
+
+    Raises ValueError if the rows cannot be read, or the model has no intervals or sets.
+    """
+    import pandas
+
+    check_levels(model, interval, sets)
+    X: TableLike = frame[[*model.encoder_.column_names, *model.joined_by()]]
+    if not hasattr(model, "feature_names_in_"):
+        X = frame[model.encoder_.column_names].to_numpy()
+    added = [frame[name] for name in offset_column(model)]
+    outputs = with_offset(model, model.outputs(X), added)
+    found = answer_columns(
+        model, outputs, X, probabilities=probabilities, interval=interval, sets=sets
+    )
+    return pandas.DataFrame(found, index=frame.index)
+
+
 def model_rows(model: TableModel, table: pyarrow.Table) -> pyarrow.Table | np.ndarray:
     """Rows of the input columns as the model takes them: an array if it was fitted to one."""
     if hasattr(model, "feature_names_in_"):
@@ -212,18 +267,17 @@ def model_rows(model: TableModel, table: pyarrow.Table) -> pyarrow.Table | np.nd
     return np.column_stack([column.to_pandas().to_numpy() for column in table.columns])
 
 
-def _predictions(
+def answer_columns(
     model: TableModel,
-    X: pyarrow.Table | np.ndarray,
+    outputs: Tensor,
+    X: TableLike,
+    *,
     probabilities: bool,
     interval: float | None,
     sets: float | None,
-    watch: Watch,
-    added: Sequence[ArrayLike],
 ) -> dict[str, np.ndarray]:
-    """The output columns, by name."""
+    """The output columns by name, of rows `X` whose outputs these are."""
     targets = TargetColumns.of_model(model)
-    outputs = with_offset(model, model.outputs(X, watch=watch), added)
     members: dict[str, np.ndarray] = {}
     if sets is not None:
         belongs = model.sets_around(model.target_.answer(outputs), sets)
@@ -231,6 +285,10 @@ def _predictions(
         members = dict(zip(names, belongs.T, strict=True))
     if probabilities and hasattr(model, "predict_proba"):
         chances = model.target_.answer(outputs)
+        if targets is not None and isinstance(model.target_, ColumnsTarget):
+            labels = targets.columns({"prediction": model.target_.choose(chances)})
+            by_column = model.target_.by_column(chances)
+            return labels | targets.of_classes(list(model.classes_), by_column)
         if targets is not None:
             return targets.columns({"prediction": chances > 0.5}) | targets.probabilities(chances)
         names = [f"probability_{label}" for label in model.target_.classes.tolist()]

@@ -6,10 +6,13 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from nrs.tabular.encode.table import categorical_columns, read_table
+from nrs import NRSClassifier, NRSRanker
+from nrs.tabular.encode.columns import labels_from_capsule
+from nrs.tabular.encode.table import categorical_columns, from_capsule, read_table
 
 NAN = float("nan")
 
@@ -407,3 +410,46 @@ def test_no_frame_library_is_needed():
         "TableEncoder().fit_transform([[1, 'a', None], [2, 'b', True]])"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Capsule:
+    """A frame of no library we know, which hands out Arrow once."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        table, self.table = self.table, None
+        return table.__arrow_c_stream__(requested_schema)
+
+
+def test_any_frame_that_hands_out_arrow_is_read():
+    table = pa.table({"a": [1.0, None], "b": ["x", "y"]})
+    for frame in (Capsule(table), table.to_reader()):
+        found = read_table(frame)
+        assert (found.shape, found.names) == ((2, 2), ["a", "b"])
+        assert found.column(1).levels == ("x", "y")
+    for known in (table, table.to_pandas(), np.eye(2), [[1]]):
+        assert from_capsule(known) is known
+
+
+def test_models_take_frames_that_hand_out_arrow():
+    rng = np.random.default_rng(0)
+    table = pa.table({"a": rng.normal(size=60), "b": rng.choice(["x", "y"], 60)})
+    y = table["a"].to_numpy() > 0
+    model = NRSClassifier(preset="fast", epochs=2, random_state=0)
+    wanted = model.fit(table, y).predict_proba(table)
+    model.fit(Capsule(table), Capsule(pa.table({"y": y})))
+    assert np.array_equal(model.predict_proba(Capsule(table)), wanted)
+    with pytest.raises(ValueError, match=r"names|columns"):
+        model.predict(Capsule(table.drop_columns(["b"])))
+    queries = table.append_column("query", pa.array(np.repeat(np.arange(6), 10)))
+    ranker = NRSRanker(epochs=2, random_state=0)
+    wanted = ranker.fit(queries, y * 1, qid="query").predict(table)
+    ranker.fit(Capsule(queries), y * 1, qid="query")
+    assert np.array_equal(ranker.predict(Capsule(table)), wanted)
+
+
+def test_several_targets_may_be_a_frame_that_hands_out_arrow():
+    both = pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert labels_from_capsule(Capsule(both)).tolist() == [[1.0, 3.0], [2.0, 4.0]]

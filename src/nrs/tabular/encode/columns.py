@@ -30,6 +30,7 @@ from uuid import UUID
 
 import numpy as np
 
+from nrs._util.optional import import_optional
 from nrs.datasets.reading import Decision, Plan, decide
 
 if TYPE_CHECKING:
@@ -434,6 +435,13 @@ def read_arrow(array: pyarrow.Array | pyarrow.ChunkedArray, kind: Kind | None = 
     if types.is_floating(dtype) or (types.is_integer(dtype) and kind != "category"):
         return Column("number", array.to_numpy(zero_copy_only=False))
     return read_cells(array.to_pylist(), kind)
+
+
+def labels_from_capsule(y: ArrayLike) -> ArrayLike:
+    """Labels in a frame that hands out Arrow, of one column or several, as an array."""
+    table = import_optional("pyarrow", "y as a table", "frames").table(y)
+    columns = [column.to_numpy() for column in table.columns]
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
 def labels_as_array(y: ArrayLike) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from sklearn.utils.validation import validate_data
 
+from nrs._util.optional import import_optional
 from nrs.datasets.large_table import Table as LargeTable
 from nrs.datasets.reading import METADATA, Plan, decision_of
 from nrs.tabular.encode.columns import (
@@ -25,9 +26,16 @@ from nrs.tabular.encode.columns import (
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
     from sklearn.utils import Tags
 
-    from nrs.tabular.types import Categorical
+    from nrs.tabular.types import Categorical, TableLike
+
+# Frames that are read as they are; others hand out Arrow.
+FRAMES = (
+    ("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"),
+    ("pyarrow", "RecordBatch"),
+)  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)
@@ -102,7 +110,8 @@ def read_table(
     Parameters
     ----------
     X : NumPy array of any dtype, list of rows, pandas or polars DataFrame, pyarrow Table or
-        RecordBatch, scipy sparse matrix or array of any format (kept sparse, as CSR).
+        RecordBatch, any other frame with ``__arrow_c_stream__`` (DuckDB, Ibis, narwhals, …), scipy
+        sparse matrix or array of any format (kept sparse, as CSR).
     categorical_features : names, indices or mask of columns to take as categories whatever their
         dtype; strings and categorical dtypes are in any case: all that "from_dtype" and None mean.
     text_features : names, indices or mask of the columns that are free text; with None the cells
@@ -124,6 +133,7 @@ def read_table(
         raise ValueError(f"X must hold rows; got a text or path, {os.fspath(X)!r}; {advice}")
     if _is(X, "polars", "LazyFrame"):
         raise ValueError("X must be a DataFrame; got a polars LazyFrame: call .collect() on it")
+    X = from_capsule(X)
     labels: list[Any] | None = None
     if issparse(X):
         table = _read_sparse(X)
@@ -159,6 +169,19 @@ def read_table(
     table.texts = text_columns(text_features, table)
     table.convert = convert
     return table
+
+
+def from_capsule(X: TableLike) -> TableLike:
+    """Any other frame that hands out Arrow, such as a DuckDB relation, as a pyarrow table.
+
+    Frames of pandas, polars and pyarrow stay what they are, and so do arrays.
+    """
+    known = any(_is(X, *kind) for kind in FRAMES)
+    if known or isinstance(X, np.ndarray) or not hasattr(X, "__arrow_c_stream__"):
+        return X
+    user = f"a table of {type(X).__module__.partition('.')[0]}"
+    found: pyarrow.Table = import_optional("pyarrow", user, "frames").table(X)
+    return found
 
 
 def _is(X: Any, library: str, name: str) -> bool:
@@ -293,6 +316,8 @@ def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:
 
     Its number and names of columns are learned if `reset`; else a ValueError says how X differs.
     """
+    # A stream can be read only once.
+    X = from_capsule(X)
     table = read_table(
         X,
         categorical_features=estimator.categorical_features,

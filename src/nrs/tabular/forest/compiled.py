@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nrs.engine import (
     MAX_LAYERS,
+    Directions,
     Norm,
     Parameter,
     Predictor,
@@ -56,7 +57,6 @@ def why_not(
         "precision is 'bf16'": settings.precision == "bf16",
         "clip_norm is set": settings.clip_norm is not None,
         "the optimizer is not AdamW": settings.optimizer == "sgd" or decays,
-        "columns are monotone": network.directions is not None,
         "processes share the rows of a batch": group.divides_rows,
         f"there are more than {MAX_LAYERS} layers": len(network.hidden) >= MAX_LAYERS,
     }
@@ -86,6 +86,7 @@ def shape_of(network: ForestNetwork) -> Shape:
         levels=bins.n_levels,
         hidden=tuple(len(weight[0]) for weight in network.hidden),
         outputs=network.out_weight.shape[1],
+        whole=None if network.whole_index is None else network.whole_index.numpy(),
     )
 
 
@@ -167,6 +168,7 @@ class CompiledSteps:
             parameter("out_weight"),
             parameter("out_bias", *network.out_bias.shape[:2]),
             torch.get_num_threads(),
+            _directions(network),
         )
         self.taken = int(self.counts[0])
 
@@ -184,7 +186,7 @@ class CompiledSteps:
         if self.loss is None:
             losses = [self._through_torch(state, loss_of, *one) for one in known]
         else:
-            found = self.engine.take([self._step(state, batch, lr) for batch, lr in known])
+            found = self.engine.take([self._step(state, *one) for one in known])
             losses = list(torch.from_numpy(found.sum(1)).float().unbind())
         for count in self.counts:
             count += len(batches)
@@ -252,6 +254,15 @@ def steps_for(
     if reason is not None:
         return None, f"torch: {reason}"
     return CompiledSteps(network, batch_size, sees, target), "compiled"
+
+
+def _directions(network: ForestNetwork) -> Directions | None:
+    """The directions of a forest's inputs and units, where columns are constrained."""
+    known = network.directions
+    if known is None:
+        return None
+    units = [one.numpy() for one in (known.subspaces, *known.hidden)]
+    return Directions(known.inputs.numpy(), units, known.outputs.numpy())
 
 
 def _array(tensor: Tensor, *shape: int) -> np.ndarray:

@@ -104,6 +104,7 @@ def take_members(
     part = network.keep(torch.arange(first, stop))
     share = (first, stop - first, network.n_members)
     part.first_member, part.all_members = first, network.n_members
+    part.whole_index = network.index
     part.drop.part = share
     for name, parameter in list(part.named_parameters()) if keeps_lanes else ():
         _keep_lanes(part, name, parameter, share)

@@ -348,14 +348,26 @@ def draw_subspaces(
         )
     # Where columns outnumber what the subspaces may read, covering them all goes first.
     most_inputs = max(most_inputs, size)
-    whole, drawn = [], []
-    for columns in order:
-        inputs = np.unique(np.concatenate([parts[column] for column in columns]))
-        whole.append(inputs)
+    whole, drawn = _together(parts, order), []
+    for inputs in whole:
         if len(inputs) > most_inputs:
             inputs = np.sort(rng.choice(inputs, most_inputs, replace=False))
         drawn.append(inputs)
     return _cover(whole, drawn)
+
+
+def _together(parts: Sequence[np.ndarray], order: np.ndarray) -> list[np.ndarray]:
+    """The inputs of each row of columns in `order`, ascending, each once."""
+    inputs, sizes = np.concatenate(parts), np.array([len(part) for part in parts])
+    counts, starts = sizes[order].ravel(), (np.cumsum(sizes) - sizes)[order].ravel()
+    # Where each column's inputs begin, then those that follow.
+    before = np.cumsum(counts) - counts
+    places = np.arange(counts.sum()) + np.repeat(starts - before, counts)
+    n_inputs, of_row = inputs.max() + 1, counts.reshape(order.shape).sum(1)
+    rows = np.repeat(np.arange(len(order)), of_row)
+    keys = np.unique(rows * n_inputs + inputs[places])
+    ends = np.searchsorted(keys, np.arange(1, len(order)) * n_inputs)
+    return np.split(keys % n_inputs, ends)
 
 
 def _cover(whole: list[np.ndarray], drawn: list[np.ndarray]) -> list[np.ndarray]:
@@ -364,7 +376,10 @@ def _cover(whole: list[np.ndarray], drawn: list[np.ndarray]) -> list[np.ndarray]
     Inputs that none reads take the places of those that others read too; what finds no place in
     this way makes subspaces larger.
     """
-    times = np.bincount(np.concatenate(drawn), minlength=1 + max(map(np.max, whole)))
+    every = np.concatenate(whole)
+    times = np.bincount(np.concatenate(drawn), minlength=1 + every.max())
+    if times[every].all():
+        return drawn
     for larger in (False, True):
         for number, inputs in enumerate(whole):
             unread = inputs[times[inputs] == 0]

@@ -9,7 +9,7 @@ contiguous memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,8 +73,9 @@ class ForestNetwork(nn.Module):
     training_forward = "members"
     # The processes that share the rows of a batch, while they train.
     group: Processes = ALONE
-    # Of a part of a forest: the number of its first member.
+    # Of a part of a forest: the number of its first member, and what all members read.
     first_member = 0
+    whole_index: Tensor | None = None
 
     def __init__(
         self,
@@ -300,36 +301,26 @@ class FoldedForest(nn.Module):
         self.register_buffer("temperature", forest.temperature.clone())
         with torch.no_grad():
             self.n_inputs = n_inputs = forest.n_inputs
-            scale, shift = affine(forest.norm)
+            mapped, hidden, shifts, out_weight, out_bias = _layers(forest)
             index = forest.index
             self.wide = n_inputs > DENSE_RATIO_FOREST * index.shape[2]
-            self.register_buffer("shift", shift)
-            members, subspaces, _, _ = forest.weight.shape
-            mapped = forest.scaled_weight() * scale.view(members, subspaces, 1, 1)
-            hidden, shifts = [], [shift]
+            self.register_buffer("shift", shifts[0])
             if self.wide:
-                weight = mapped
                 self.register_buffer("index", index.clone())
-                self.register_buffer("weight", weight)
+                self.register_buffer("weight", mapped)
             else:
                 matrix = dense_weight(index, forest.scaled_weight(), n_inputs).flatten(0, 1)
-                self.register_buffer("weight", matrix * scale)
-            self.n_hidden = len(forest.hidden)
+                self.register_buffer("weight", matrix * affine(forest.norm)[0])
+            self.n_hidden = len(hidden)
             # Zeros fill up narrow layers.
             spare = 0
-            for number, (weight, norm) in enumerate(
-                zip(forest.layer_weights()[:-1], forest.hidden_norms, strict=True)
-            ):
-                scale, shift = affine(norm)  # type: ignore[arg-type]
+            for number, (weight, shift) in enumerate(zip(hidden, shifts[1:], strict=True)):
                 members, units, _ = weight.shape
-                scaled, missing = weight * scale.view(members, units, 1), max(0, MIN_WIDTH - units)
-                hidden.append(scaled)
-                shifts.append(shift)
-                self.register_buffer(f"weight{number}", F.pad(scaled, (0, spare, 0, missing)))
+                missing = max(0, MIN_WIDTH - units)
+                self.register_buffer(f"weight{number}", F.pad(weight, (0, spare, 0, missing)))
                 shift = F.pad(shift.view(members, units, 1), (0, 0, 0, missing))
                 self.register_buffer(f"shift{number}", shift)
                 spare = missing
-            out_weight, out_bias = forest.out_layer()
             self.register_buffer("out_weight", F.pad(out_weight, (0, spare)).clone())
             self.register_buffer("out_bias", out_bias.clone())
             self.engine = None
@@ -372,6 +363,40 @@ class FoldedForest(nn.Module):
         """What every member would answer alone: (K, B, out_features)."""
         alone = [self.combine(member[None], None) for member in self.members(x)]
         return torch.stack(alone) / self.temperature
+
+
+def _layers(
+    forest: ForestNetwork,
+) -> tuple[Tensor, list[Tensor], list[Tensor], Tensor, Tensor]:
+    """Weights and shifts of a forest with its normalisations multiplied in.
+
+    Those of the subspaces, (K, G, 1, F); of the hidden layers; the shifts of both; weights and
+    biases of the outputs.
+    """
+    scale, shift = affine(forest.norm)
+    members, subspaces = forest.weight.shape[:2]
+    mapped = forest.scaled_weight() * scale.view(members, subspaces, 1, 1)
+    hidden, shifts = [], [shift]
+    for weight, norm in zip(forest.layer_weights()[:-1], forest.hidden_norms, strict=True):
+        scale, shift = affine(norm)  # type: ignore[arg-type]
+        hidden.append(weight * scale.view(members, -1, 1))
+        shifts.append(shift)
+    return mapped, hidden, shifts, *forest.out_layer()
+
+
+def _asking(network: Any) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """The outputs of some members by the compiled engine, if there is one."""
+    if not isinstance(network, ForestNetwork):
+        return None if network.engine is None else network.members
+    if network.training or instructions()[0] is None:
+        return None
+    # A whole folded copy would hold torch's weights too.
+    engine, threads = folded_for(network, *_layers(network)), torch.get_num_threads()
+    if engine is None:
+        return None
+    return lambda x, chosen: torch.from_numpy(
+        engine.outputs(x.contiguous().numpy(), chosen.numpy(), threads)
+    )
 
 
 def _together(
@@ -609,12 +634,16 @@ def out_of_bag(
     """
     assert rows.folds is not None
     scores, shared = scores.to(rows.device), group.divides_rows
-    found = []
+    found, order = [], None
     with torch.no_grad():
-        folded = None if network.training else network.fold()
+        ask = _asking(network)
+        if ask is not None and not shared:
+            # Fold by fold: each part of the rows asks few members, and those only once.
+            order = rows.folds[rows.index].argsort(stable=True)
+            rows = rows.subset(rows.index[order])
         for x, folds in rows.scored(group.rank if shared else 0, group.size if shared else 1):
-            if folded is not None and folded.engine is not None and _is_plain(x):
-                found += _of_scorers(folded, x, folds, scores, n_views)
+            if ask is not None and _is_plain(x):
+                found += _of_scorers(network, ask, x, folds, scores, n_views)
                 continue
             scoring = scores[:, folds].to(x.dtype)
             views = zip(network.members(x).chunk(n_views), scoring.chunk(n_views), strict=True)
@@ -622,20 +651,24 @@ def out_of_bag(
                 found.append(network.combine(outputs, weights).t())
     joint = [torch.stack(found[at : at + n_views]) for at in range(0, len(found), n_views)]
     if not shared:
-        return torch.cat(joint, 2)
+        outputs = torch.cat(joint, 2)
+        return (
+            outputs if order is None else torch.empty_like(outputs).index_copy_(2, order, outputs)
+        )
     none = network.out_bias.new_empty(n_views, network.out_bias.shape[1], 0)
     return _gathered([none, *joint], [len(part) for part in rows.parts()], group)
 
 
 def _of_scorers(
-    network: FoldedForest, x: Tensor, folds: Tensor, scores: Tensor, n_views: int
-) -> list[Tensor]:
+    network: ForestNetwork | FoldedForest, ask: Callable[[Tensor, Tensor], Tensor], x: Tensor,
+    folds: Tensor, scores: Tensor, n_views: int,
+) -> list[Tensor]:  # fmt: skip
     """Joint outputs within each view, asking only the members that score a row: (C, B) each."""
     of_view = len(scores) // n_views
     joint = x.new_full((n_views, network.out_bias.shape[1], len(x)), torch.nan)
     for fold in folds.unique():
         rows, scorers = (folds == fold).nonzero()[:, 0], scores[:, fold].nonzero()[:, 0]
-        outputs = network.members(x[rows], scorers)
+        outputs = ask(x[rows], scorers)
         for view in (scorers // of_view).unique():
             answer = _together(network, outputs[scorers // of_view == view], None)
             joint[view][:, rows] = answer.t()

@@ -43,6 +43,8 @@ FORWARD_CELLS = 1 << 21
 MAX_FORWARD_ROWS = 2048
 # Held-out rows beyond this many measure no better, and take time after every epoch.
 MAX_HELD_OUT = 20_000
+# Batches that are gathered in one go, and their cells.
+MAX_AHEAD, MAX_AHEAD_CELLS = 8, 1 << 18
 
 
 def forward_rows(features: int) -> int:
@@ -186,6 +188,15 @@ class Rows:
         weights = None if self.weights is None else self._put(self.weights[rows])
         return self._put(x), self._put(self.targets[rows]), weights
 
+    def batches_of(self, parts: Sequence[Tensor]) -> Iterator[tuple[Tensor | None, ...]]:
+        """Batches of the rows with these numbers, with their folds where there are some."""
+        whole, sizes = torch.cat(list(parts)), [len(own) for own in parts]
+        found: list[Tensor | None] = [*self.take(whole)]
+        if self.folds is not None:
+            found.append(self.folds[whole].to(self.device))
+        columns = [[one] * len(parts) if one is None else one.split(sizes) for one in found]
+        yield from zip(*columns, strict=True)
+
     def _put(self, part: Tensor) -> Tensor:
         """Send to the device, to a GPU by memory that it reads while it computes."""
         pinned = part.pin_memory() if self.device.type == "cuda" else part
@@ -260,16 +271,17 @@ class ShuffledBatches:
 
     def __call__(self, epoch: int, generator: torch.Generator) -> Iterator[Any]:
         rows, last = self.rows, self.in_a_pass - 1
+        ends = [self.batch_size * number for number in range(1, last + 1)]
+        cells = self.batch_size * rows.features.shape[1]
+        ahead = max(1, min(MAX_AHEAD, MAX_AHEAD_CELLS // cells))
         for _ in range(self.passes):
             order = rows.index[torch.randperm(len(rows), generator=generator)]
-            for number in range(self.in_a_pass):
-                start = number * self.batch_size
-                stop = len(order) if number == last else start + self.batch_size
-                own = order[start:stop]
-                if self.group.divides_rows:
-                    own = self.group.share(own)
-                batch = rows.take(own)
-                yield batch if rows.folds is None else (*batch, rows.folds[own].to(rows.device))
+            parts = list(order.tensor_split(ends))
+            if self.group.divides_rows:
+                parts = [self.group.share(own) for own in parts]
+            # Gathering a few batches in one go takes less time than one by one.
+            for at in range(0, len(parts), ahead):
+                yield from rows.batches_of(parts[at : at + ahead])
 
 
 class MemorySource:
