@@ -1,6 +1,7 @@
 """What NRS costs in a CNN: the head beside its backbone, the block beside squeeze-and-excitation.
 
     python -m benchmarks.vision --json results/vision.json
+    python -m benchmarks.vision --training --json results/vision_training.json
 
 - *Head*: ResNet-50 with 200 classes, batch 1, at 448 and 224 pixels, with its linear classifier and
   with NRS before it (the paper: 540.48 and 541.57 ms, 0.2 %).
@@ -9,18 +10,27 @@
   faster at batch 1. Beside the package's own baseline, two fully connected layers, stands timm's
   block, two 1×1 convolutions.
 
+- *Training*: an epoch of a ResNet-18 on JPEG files by `nrs.training.train_network` and by a plain
+  loop as in torchvision's references, with the same transforms and loader; the most memory of each.
+
 Both sides take turns in one process; ratios are within a process, medians over processes.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import resource
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import nn
+from torch.utils.data import DataLoader
 
 from benchmarks.measure import (
     in_fresh_process,
@@ -31,8 +41,10 @@ from benchmarks.measure import (
     table,
     write_json,
 )
+from nrs.training import RunSettings, TrainSettings, train_network
 from nrs.vision import NRSExcite, SEBlock, add_head
 from nrs.vision._torchvision import part, torchvision
+from nrs.vision.data import Preparation, read_folder
 
 SEED = 0
 CLASSES = 200
@@ -42,6 +54,8 @@ CHANNELS = (64, 128, 256, 512, 1024, 2048)
 SIDE = 7
 BATCHES = (1, 32)
 FASTER_FROM = 512
+# Of training: files, their batch, the side that the network sees, and the largest ratio of times.
+PICTURES, TRAIN_BATCH, TRAINED, TIME_LIMIT = 64, 16, 64, 1.05
 
 
 def backbones() -> dict[str, nn.Module]:
@@ -146,6 +160,101 @@ def run(
     return report
 
 
+def write_jpegs(folder: Path) -> Path:
+    """Pictures of noise in one folder per class; JPEG files as a camera's, in small."""
+    generator = np.random.default_rng(SEED)
+    for number in range(PICTURES):
+        coarse = generator.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+        path = folder / f"class-{number % 4}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(coarse).resize((256, 256)).save(path)
+    return folder
+
+
+def loops(folder: Path) -> dict[str, Callable[[], object]]:
+    """An epoch of the plain loop and of ours: the same files, transforms, weights and optimizer."""
+    transform = Preparation(size=TRAINED, resize=TRAINED + 16).transform(train=True)
+    models = torchvision().models
+    torch.manual_seed(SEED)
+    theirs = models.resnet18(weights=None, num_classes=4)
+    ours = copy.deepcopy(theirs)
+    settings = {"lr": 1e-3, "momentum": 0.9, "weight_decay": 1e-4}
+    optimizer = torch.optim.SGD(theirs.parameters(), **settings)
+    files = part("torchvision.datasets").ImageFolder(str(folder), transform)
+    pictures = read_folder(folder).prepared(transform)
+    training = TrainSettings(epochs=1, optimizer="sgd", **settings)
+
+    def plain() -> None:
+        theirs.train()
+        for x, labels in DataLoader(files, TRAIN_BATCH, shuffle=True, drop_last=True):
+            loss = torch.nn.functional.cross_entropy(theirs(x), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    def nrs() -> None:
+        run = RunSettings(batch_size=TRAIN_BATCH, device="cpu")
+        train_network(ours, pictures, None, training, run, verbose=0)
+
+    return {"plain": plain, "nrs": nrs}
+
+
+def measure_training(turns: int) -> dict[str, float]:
+    """CPU seconds of an epoch of each loop."""
+    with tempfile.TemporaryDirectory() as folder:
+        both = loops(write_jpegs(Path(folder)))
+        return interleaved(both, seconds=0, at_least=turns, turn=0.0)
+
+
+def measure_memory(name: str) -> dict[str, float]:
+    """The most memory, in MB, of a process that trains by one of the loops."""
+    with tempfile.TemporaryDirectory() as folder:
+        epoch = loops(write_jpegs(Path(folder)))[name]
+        for _ in range(2):
+            epoch()
+    return {name: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def run_training(processes: int, turns: int = 9) -> dict[str, Any]:
+    """Measure both loops in fresh processes."""
+    report = provenance(
+        processes=processes, turns=turns, pictures=PICTURES, batch=TRAIN_BATCH, pixels=TRAINED,
+        seed=SEED,
+    )  # fmt: skip
+    runs = [in_fresh_process(measure_training, turns=turns) for _ in range(processes)]
+    memory = [
+        {
+            k: v
+            for name in ("plain", "nrs")
+            for k, v in in_fresh_process(measure_memory, name=name).items()
+        }
+        for _ in range(processes)
+    ]
+    report |= {
+        "seconds": median_over(runs),
+        "time_ratio": median_ratio(runs, "nrs", "plain"),
+        "time_limit": TIME_LIMIT,
+        "megabytes": median_over(memory),
+        "memory_ratio": median_ratio(memory, "nrs", "plain"),
+        "runs": runs,
+        "memory_runs": memory,
+    }
+    return report
+
+
+def show_training(report: dict[str, Any]) -> str:
+    """The table of both loops, in markdown."""
+    measured = (
+        ("CPU seconds of an epoch", "seconds", "time"),
+        ("MB at most", "megabytes", "memory"),
+    )
+    rows = [
+        [words, report[key]["plain"], report[key]["nrs"], report[f"{ratio}_ratio"]]
+        for words, key, ratio in measured
+    ]
+    return table(["", "plain loop", "nrs", "ratio"], rows)
+
+
 def crossover(blocks: list[dict[str, Any]]) -> int | None:
     """The first C from which NRS is the faster at batch 1, forward; None if there is none."""
     single = sorted((b for b in blocks if b["batch"] == 1), key=lambda b: b["channels"])
@@ -197,7 +306,14 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=3, help="fresh processes")
     parser.add_argument("--quick", action="store_true", help="little, for a first look")
     parser.add_argument("--json", type=Path, help="write the report to this file")
+    parser.add_argument("--training", action="store_true", help="the training loops alone")
     arguments = parser.parse_args()
+    if arguments.training:
+        found = run_training(arguments.processes, **({"turns": 1} if arguments.quick else {}))
+        print(show_training(found))
+        if arguments.json:
+            write_json(arguments.json, found)
+        return
     quick = {"turns": 1, "seconds": 0.2, "sizes": (224,)} if arguments.quick else {}
     report = run(arguments.processes, **quick)  # type: ignore[arg-type]
     print(show(report))

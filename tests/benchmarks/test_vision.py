@@ -37,3 +37,13 @@ def test_the_crossover_is_where_nrs_stays_the_faster():
     assert benchmark.crossover(blocks(0.5, 0.9, 1.1, 1.4)) == 256
     assert benchmark.crossover(blocks(1.5, 1.9, 1.1, 1.4)) == 64
     assert benchmark.crossover(blocks(0.5, 0.9, 1.1, 0.9)) is None
+
+
+def test_the_loops_train_the_same_network_on_the_same_files(here, tmp_path, monkeypatch):
+    here(benchmark)
+    monkeypatch.setattr(benchmark, "PICTURES", 8)
+    monkeypatch.setattr(benchmark, "TRAIN_BATCH", 4)
+    monkeypatch.setattr(benchmark, "TRAINED", 32)
+    report = benchmark.run_training(1, turns=1)
+    assert report["seconds"]["nrs"] > 0
+    assert "plain loop" in benchmark.show_training(report)

@@ -257,3 +257,12 @@ def test_used_callbacks_can_be_copied_and_pickled(tmp_path, monkeypatch):
     assert again[0].verbose == 2
     assert again[1].log_dir == tmp_path
     assert again[2].seconds == 9
+
+
+def test_a_long_epoch_has_a_line_per_minute(monkeypatch, caplog):
+    monkeypatch.setattr("nrs.training.callbacks._LINE_EVERY", -1.0)
+    with caplog.at_level(logging.INFO, "nrs.training"):
+        run([Progress(2)])
+    within = [message for message in caplog.messages if "train_loss" not in message]
+    assert within[0].startswith("epoch 1 of 3  ")
+    assert within[-1] == "epoch 3 of 3  100 %"

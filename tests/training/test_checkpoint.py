@@ -46,6 +46,7 @@ def fit(
     seed=0,
     width=4,
     monitor="score",
+    extend=False,
     **changes,
 ):
     """A run whose dropout, order, batch noise and scores all depend on what must be saved."""
@@ -78,7 +79,7 @@ def fit(
         evaluate=evaluate if name in EVALUATED else None,
         monitor=monitor,
         callbacks=callbacks,
-        checkpoint=Checkpoint(directory, fingerprint) if directory is not None else None,
+        checkpoint=Checkpoint(directory, fingerprint, extend=extend) if directory else None,
         steps_per_epoch=4,
     )
     return copy_weights(module), history, generator.get_state()
@@ -310,3 +311,22 @@ def test_a_path_that_is_a_file_is_refused_in_words(tmp_path, name):
     with pytest.raises(CheckpointError, match=r"must be a folder; .* is a file. Choose another"):
         fit(tmp_path / name)
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_finished_run_resumes_for_more_epochs(tmp_path):
+    changes = {"name": "sgd without momentum", "epochs": 3}
+    fit(tmp_path, **changes)
+    more = {**changes, "epochs": 5}
+    with pytest.raises(CheckpointError, match=r"epochs is 3 there, 5 here"):
+        fit(tmp_path, **more)
+    # At a constant rate it is the run that had five epochs from the beginning.
+    assert_same(fit(tmp_path, extend=True, **more), fit(None, **more))
+    assert_same(fit(tmp_path, extend=True, **more), fit(None, **more))
+    with pytest.raises(CheckpointError, match=r"must be more than .* got 2, and the"):
+        fit(tmp_path, extend=True, **{**changes, "epochs": 2})
+
+
+def test_half_precision_resumes_with_its_scale(tmp_path):
+    with pytest.raises(Killed):
+        fit(tmp_path, callbacks=[KillAt(9)], precision="fp16")
+    assert_same(fit(tmp_path, precision="fp16"), fit(None, precision="fp16"))

@@ -44,7 +44,7 @@ def accuracy(module):
 def fit(module, *, seed=0, evaluate=None, step=step, batches=batches, **settings):
     keywords = {
         name: settings.pop(name)
-        for name in ("callbacks", "steps_per_epoch", "monitor", "head", "global_draws")
+        for name in ("callbacks", "steps_per_epoch", "monitor", "head", "layers", "global_draws")
         if name in settings
     }
     settings = TrainSettings(**{"epochs": 3, "lr": 0.01, **settings})
@@ -556,3 +556,77 @@ def test_the_probe_tells_what_happens():
     precision.probe_bf16.cache_clear()
     done = subprocess.run([sys.executable, "-c", precision._PROBE], capture_output=True)
     assert precision.probe_bf16() == (done.returncode == 0)
+
+
+def test_accumulated_gradients_are_those_of_a_larger_batch():
+    weights = network()[0].state_dict()
+    networks = []
+    for size, together in ((32, 1), (8, 4)):
+        module = nn.Sequential(nn.Linear(5, 16), nn.Linear(16, 2))
+        module[0].load_state_dict(weights)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            module[1].reset_parameters()
+        history = fit(
+            module, accumulate=together, schedule="cosine", ema=0.9, optimizer="sgd",
+            batches=lambda epoch, generator, size=size: torch.arange(64).split(size),
+        )  # fmt: skip
+        networks.append((module.state_dict(), history))
+    (one, whole), (other, parts) = networks
+    assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
+    np.testing.assert_allclose(whole["train_loss"], parts["train_loss"], rtol=1e-4)
+
+
+def test_a_last_step_takes_the_batches_that_are_left():
+    taken = []
+
+    class Count(Callback):
+        def on_epoch_end(self, state):
+            taken.append((state.step, state.step_in_epoch))
+
+    fit(network(), accumulate=3, callbacks=[Count()], epochs=2)
+    assert taken == [(2, 4), (4, 4)]
+
+
+def test_what_is_frozen_stays_as_it_was_and_its_statistics_too():
+    module = network(dropout=0.5)
+    before = copy_weights(module)
+    head = list(module[4].parameters())
+    fit(module, freeze=True, head=head)
+    after = copy_weights(module)
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"4.weight", "4.bias"}
+    with pytest.raises(ValueError, match="freeze must be False where no head is named"):
+        fit(network(), freeze=True)
+
+
+def test_layers_before_the_head_learn_more_slowly():
+    module = network()
+    layers = [list(module[0].parameters()), list(module[1].parameters())]
+    head = list(module[4].parameters())
+    settings = TrainSettings(lr=0.1, layer_decay=0.5, head_lr=0.4)
+    groups = build_optimizer(list(module.parameters()), settings, head, layers).param_groups
+    times = {id(p): group["times"] for group in groups for p in group["params"]}
+    found = [times[id(p)] for part in (*layers, head) for p in part]
+    assert found == pytest.approx([0.25, 0.25, 0.5, 0.5, 4, 4])
+    with pytest.raises(ValueError, match="layer_decay must be 1 where no layers are named"):
+        fit(network(), layer_decay=0.5)
+    rates = []
+
+    class Rates(Callback):
+        def on_step_end(self, state):
+            rates.append([group["lr"] for group in state.optimizer.param_groups])
+
+    fit(module, lr=0.1, layer_decay=0.5, head_lr=0.4, head=head, layers=layers,
+        callbacks=[Rates()], schedule="cosine", epochs=2, steps_per_epoch=4)  # fmt: skip
+    assert rates[0] == pytest.approx([0.025, 0.05, 0.4])
+    assert rates[-1][2] / rates[-1][0] == pytest.approx(16)
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_half_precision_learns_with_scaled_losses(clip):
+    module, plain = network(), network()
+    history = fit(module, precision="fp16", epochs=10, clip_norm=clip)
+    expected = fit(plain, epochs=10, clip_norm=clip)
+    assert history["train_loss"][-1] == pytest.approx(expected["train_loss"][-1], rel=0.1)
+    assert all(p.dtype == torch.float32 for p in module.parameters())

@@ -4,8 +4,16 @@ import pytest
 import torch
 from torch import nn
 
-from nrs.training import RunSettings, TrainSettings, read_model, save_network, train_network
-from nrs.training.network import Batches, evaluate_network, hold_out
+from nrs._util.seeds import seeded
+from nrs.training import (
+    RunSettings,
+    SampleError,
+    TrainSettings,
+    read_model,
+    save_network,
+    train_network,
+)
+from nrs.training.network import Batches, class_balance, evaluate_network, hold_out
 from nrs.training.processes import Processes
 from tests.threads import in_threads
 
@@ -179,3 +187,76 @@ def test_an_empty_evaluation_set_is_refused_before_training():
     with pytest.raises(ValueError, match="eval_set must hold at least one sample"):
         train_network(network, rows, [], TrainSettings(epochs=1), RunSettings(), verbose=0)
     assert torch.equal(network.weight, before)
+
+
+class Damaged(Noisy):
+    """A few samples cannot be read."""
+
+    def __init__(self, n=35, unread=(3, 4, 20)):
+        super().__init__(n)
+        self.unread = unread
+
+    def __getitem__(self, index):
+        if index in self.unread:
+            raise SampleError(f"sample {index} cannot be read")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_samples_that_cannot_be_read_are_named_and_left_out(caplog, workers):
+    network = _network()
+    history = train_network(
+        network, Damaged(), Damaged(20), SETTINGS, RunSettings(batch_size=8, workers=workers),
+        verbose=0,
+    )  # fmt: skip
+    assert len(history) == 3
+    said = [record.message for record in caplog.records]
+    # Once each, however many epochs: three to train on, two to measure on.
+    assert said.count("skipped sample 20 cannot be read") == 1
+    assert len(said) == 5
+    found = evaluate_network(network, Damaged(20), RUN)
+    rest = Noisy(20)
+    kept = [index for index in range(20) if index not in (3, 4)]
+    torch.manual_seed(0)
+    network.eval()
+    # Augmentation is by index: the others are as they are in the whole set.
+    hits = 0
+    for index in kept:
+        with seeded(index), torch.no_grad():
+            x, label = rest[index]
+            hits += int(network(x[None]).argmax(1)) == label
+    assert found["top1"] == pytest.approx(100 * hits / 18)
+
+
+def test_a_run_in_which_nothing_can_be_read_ends(caplog):
+    settings = TrainSettings(epochs=1)
+    nothing = Damaged(8, unread=range(8))
+    with pytest.raises(ValueError, match="none of the samples to evaluate on can be read"):
+        evaluate_network(_network(), nothing, RUN)
+    with pytest.raises(ValueError, match="at least one batch"):
+        train_network(_network(), nothing, None, settings, RUN, verbose=0)
+    group = Processes(0, 2, torch.device("cpu"))
+    batches = Batches(nothing, RUN, group)
+    with pytest.raises(ValueError, match="no sample of a batch can be read; the first: sample"):
+        list(batches(0, torch.Generator()))
+
+
+def test_weights_say_how_often_samples_are_drawn():
+    rows = [(torch.tensor([float(index)]), index % 2) for index in range(40)]
+    weights = class_balance([0] * 30 + [1] * 10, 2)[[0] * 30 + [1] * 10].tolist()
+    batches = Batches(rows, RunSettings(batch_size=40), weights=weights)
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.cat([next(iter(batches(epoch, generator)))[0] for epoch in range(50)])
+    assert (drawn < 30).float().mean().item() == pytest.approx(0.5, abs=0.05)
+
+
+def test_batches_may_be_mixed():
+    seen = []
+
+    def mix(x, labels):
+        seen.append(x.shape)
+        return x.flip(0), nn.functional.one_hot(labels.flip(0), 3).float()
+
+    history = train_network(_network(), Noisy(), None, SETTINGS, RUN, mix=mix, verbose=0)
+    assert seen == [(8, 4)] * 12
+    assert history["train_loss"][-1] < history["train_loss"][0]

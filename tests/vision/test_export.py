@@ -1,11 +1,18 @@
 """A CNN with an NRS head leaves for other runtimes with equal outputs."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 import torch
 
-from nrs.vision import add_head, cifar_network
+from nrs.training import write_model
+from nrs.vision import ModelSettings, add_head, build_model, cifar_network
 from nrs.vision._torchvision import torchvision
+from nrs.vision.data import Preparation
+from nrs.vision.export import export_onnx
+from nrs.vision.predict import ImageModel
 
 
 def _model():
@@ -37,3 +44,29 @@ def test_excitation_by_nrs_through_torch_export():
     exported = torch.export.export(model, (x,))
     with torch.no_grad():
         assert torch.allclose(exported.module()(x), model(x), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_model_file_leaves_with_its_preparation(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    settings = ModelSettings("cifar/resnet20", head="nrs")
+    network = build_model(settings, 7, seed=0)
+    # Answers that differ from picture to picture.
+    network.fc.fc.weight.data *= 30
+    picture = asdict(Preparation(size=16, resize=20))
+    header = {"model": vars(settings), "picture": picture, "classes": list("abcdefg")}
+    write_model(tmp_path / "m", network.state_dict(), header, kind="image")
+    export_onnx(tmp_path / "m", tmp_path / "m.onnx")
+    session = runtime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    assert session.get_inputs()[0].shape == ["n", "height", "width", 3]
+    known = json.loads(session.get_modelmeta().custom_metadata_map["nrs"])
+    assert known["classes"] == list("abcdefg")
+    model = ImageModel.load(tmp_path / "m")
+    generator = np.random.default_rng(0)
+    for shape in ((1, 20, 20), (3, 50, 31), (2, 18, 90), (1, 10, 12)):
+        pictures = generator.integers(0, 256, (*shape, 3), dtype=np.uint8)
+        (found,) = session.run(["probabilities"], {"pictures": pictures})
+        expected = model.probabilities(list(pictures)).numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.ptp(expected) > 0.1

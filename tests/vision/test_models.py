@@ -11,6 +11,7 @@ from torch import nn
 from nrs.vision import BilinearPool, ModelSettings, PooledClassifier, build_model, cifar_network
 from nrs.vision import trunk as trunk_of
 from nrs.vision._torchvision import timm, torchvision
+from nrs.vision.models import head_names, head_parameters, layer_parameters
 from tests.forked import Forked
 
 
@@ -53,7 +54,7 @@ def test_the_trunk_of_timms_vgg_ends_there_too():
 @pytest.mark.parametrize("head", ["linear", "nrs"])
 @pytest.mark.parametrize("name", ["vgg11", "alexnet", "squeezenet1_1", "googlenet", "resnet18"])
 def test_the_same_layers_with_weights_and_without(name, head, monkeypatch):
-    monkeypatch.setattr("nrs.vision.models.load_weights", lambda model, path: None)
+    monkeypatch.setattr("nrs.vision.models.read_weights", lambda path: ({}, False))
     plain = ModelSettings(f"torchvision/{name}", head=head)
     loaded = ModelSettings(f"torchvision/{name}", head=head, weights="theirs.safetensors")
     with torch.device("meta"):
@@ -91,7 +92,7 @@ def test_weights_from_a_file(tmp_path):
     again = build_model(settings, 5, seed=0)
     assert all(torch.equal(v, again.state_dict()[k]) for k, v in model.state_dict().items())
     save_file({"a": torch.zeros(1)}, path)
-    with pytest.raises(ValueError, match="must hold the weights of the network"):
+    with pytest.raises(ValueError, match="must hold the weights of MobileNetV3: it lacks"):
         build_model(settings, 5)
 
 
@@ -156,3 +157,32 @@ def test_which_of_torchvisions_weights_are_fetched_is_a_setting(monkeypatch):
         build_model(ModelSettings("torchvision/resnet18", pretrained=True, **release), 5)
     build_model(ModelSettings("torchvision/resnet18"), 5)
     assert asked == ["DEFAULT", "IMAGENET1K_V1", None]
+
+
+def test_weights_that_cannot_be_fetched_say_what_to_do(monkeypatch):
+    def create_model(*args, **kwargs):
+        raise OSError("no route to host\nRetrying in 1s")
+
+    monkeypatch.setattr(timm(), "create_model", create_model)
+    settings = ModelSettings("timm/resnet18", pretrained=True)
+    with pytest.raises(ValueError, match=r"resnet18: no route to host\. .*model\.weights=FILE"):
+        build_model(settings, 3)
+    with pytest.raises(ValueError, match=r"no route to host$"):
+        build_model(settings, 3, fetch=False)
+
+
+@pytest.mark.parametrize("head", ["linear", "nrs"])
+@pytest.mark.parametrize(
+    ("name", "auxiliary"),
+    [("torchvision/googlenet", ["aux1.fc2", "aux2.fc2"]), ("timm/resnet18", [])],
+)
+def test_auxiliary_classifiers_are_of_the_head(name, auxiliary, head):
+    with torch.device("meta"):
+        model = build_model(ModelSettings(name, head=head), 3)
+        names = head_names(model)
+        assert names[1:] == auxiliary
+        assert names[0] == "fc"
+        of_head = {id(p) for p in head_parameters(model)}
+        layers = [p for layer in layer_parameters(model) for p in layer]
+        assert of_head.isdisjoint(map(id, layers))
+        assert len(of_head) + len(layers) == len(list(model.parameters()))

@@ -1,10 +1,13 @@
 """Recipes: they are readable, they train, go on where they were, and predict."""
 
+import dataclasses
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +18,7 @@ from nrs.training import ConfigError, ModelFileError, read_model, write_model
 from nrs.vision import ModelSettings, build_model
 from nrs.vision.models import head_parameters
 from nrs.vision.predict import ImageModel, predict_file
-from nrs.vision.train import classification_loss, read_recipe, recipes, run
+from nrs.vision.train import PARTS, classification_loss, read_recipe, recipes, run
 from tests.forked import run_ranks
 
 RECIPE = """# nrs train vision --config tiny.toml --output run
@@ -234,7 +237,7 @@ def test_the_command_line(tiny, tmp_path, pictures):
     for arguments, message in (
         ([*command, "--set", "train.epoch=1"], "did you mean 'epochs'"),
         (["predict", model, str(tiny)], "cannot be read as an image"),
-        (["predict", model, str(tmp_path / "run" / "checkpoint")], "No pictures in"),
+        (["predict", model, str(tmp_path / "run" / "checkpoint")], "must hold images"),
     ):
         result = CliRunner().invoke(app, arguments)
         assert (result.exit_code, message in result.output) == (2, True), result.output
@@ -263,3 +266,53 @@ def test_torchrun_trains_with_two_processes(tiny, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("top-1") == 1  # one process writes
     assert read_model(tmp_path / "run" / "model.safetensors").kind == "image"
+
+
+def test_every_key_is_on_the_page_with_its_default():
+    page = (Path(__file__).parents[2] / "docs" / "vision.md").read_text(encoding="utf-8")
+    table = page.partition("| key | default |")[2].partition("\n\n")[0]
+    first = {name for line in table.splitlines() for name in _keys(line)}
+    keys = {f"{part}.{f.name}" for part, kind in PARTS.items() for f in dataclasses.fields(kind)}
+    assert first == keys
+
+
+def _keys(line):
+    return re.findall(r"`(\w+\.\w+)`", line.partition("|")[2].partition("|")[0])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["augment.mixup=0.4", "augment.cutmix=1.0", "data.balance=loss"],
+        ["data.balance=sampling", "train.accumulate=2", "train.precision=fp16"],
+        ["train.freeze=true", "model.head=linear"],
+        ["train.layer_decay=0.7", "train.head_lr=0.1", "augment.randaugment=1"],
+    ],
+    ids=lambda changes: changes[0],
+)
+def test_settings_of_training(tiny, tmp_path, changes):
+    first = run(tiny, tmp_path / "run", overrides=[*changes, "train.epochs=1"], verbose=0)
+    again = run(tiny, tmp_path / "again", overrides=[*changes, "train.epochs=1"], verbose=0)
+    assert first.history == again.history
+    longer = [*changes, "train.epochs=2"]
+    assert len(run(tiny, tmp_path / "run", overrides=longer, extend=True, verbose=0).history) == 2
+
+
+def test_a_run_begins_with_the_weights_of_another(tiny, tmp_path):
+    first = run(tiny, tmp_path / "run", overrides=["train.epochs=1"], verbose=0)
+    changes = ["train.epochs=1", f"model.weights={first.path}", "train.lr=1e-12", "train.ema=''"]
+    second = run(tiny, tmp_path / "second", overrides=changes, verbose=0)
+    before, after = (read_model(one.path).tensors for one in (first, second))
+    names = [name for name in before if name.endswith("weight")]
+    assert all(torch.allclose(before[name], after[name], atol=1e-5) for name in names)
+
+
+def test_the_list_of_recipes_and_what_a_command_needs(tmp_path):
+    result = CliRunner().invoke(app, ["train", "vision", "--list"])
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines()] == recipes()
+    result = CliRunner().invoke(app, ["train", "vision"])
+    assert (result.exit_code, "name a FOLDER of images" in result.output) == (2, True)
+    (tmp_path / "2024").mkdir()
+    result = CliRunner().invoke(app, ["train", "vision", str(tmp_path / "2024")])
+    assert (result.exit_code, "No images found" in result.output) == (2, True), result.output

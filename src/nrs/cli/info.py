@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from nrs.cli.errors import refusals
+from nrs.cli.kinds import PACKAGES, work_of
 from nrs.cli.options import AsJson, Model, echo_scores, score_line
 from nrs.cli.terminal import echo, echo_json
 
-_MAX_SHOWN = 20
+_MAX_SHOWN, _MAX_LISTED = 20, 100
 # Kinds of files whose models read tables.
 TABLES = ("table", "ranker")
 VERSIONS = ("nrs", "torch", "numpy", "python", "platform")
@@ -34,6 +35,9 @@ def info(model: Model, as_json: AsJson = False) -> None:
     }
     with loading(model):
         facts |= _of_table(file.header) if file.kind in TABLES else _of_network(file.header)
+        if file.kind in PACKAGES:
+            describe = getattr(work_of(file.kind, "predict"), "describe", dict)
+            facts |= describe(file.header)
         facts["made"] = mapping(plain)(file.made, "made")
     if as_json:
         echo_json(facts)
@@ -77,7 +81,10 @@ def _say(name: str, value: Any) -> None:
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{name}: {_shown(one)}" for name, one in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    more = f" and {len(value) - _MAX_LISTED} more" if len(value) > _MAX_LISTED else ""
+    return ", ".join(map(str, value[:_MAX_LISTED])) + more
 
 
 def _of_table(header: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,19 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from nrs.cli.errors import refusals
+from nrs.cli.kinds import PACKAGES, end_skipped, work_of
 from nrs.cli.options import AsJson, Jobs, Model
 from nrs.cli.reading import reads_files
 from nrs.cli.terminal import echo, echo_json, table_output
 
-# The exit code where some files of a folder could not be read.
-SKIPPED = 3
-
-# The kind in a model file's header -> the module whose predict_file(model, input) reads such a
-# model and such an input, and returns one row per prediction. Tables are streamed instead.
-PREDICTORS = {
-    "image": "nrs.vision.predict",
-    "points": "nrs.points.predict",
-}
 # Written without pyarrow, which only those who work with tables need.
 PLAIN = (".csv", ".json")
 
@@ -81,7 +72,8 @@ def predict(
     """Predict with a saved model; the model file says what it reads.
 
     The rows of a table are read, predicted and written in chunks, so a file may be larger than
-    memory. Images and point clouds get their five most probable classes with probabilities.
+    memory. Images and point clouds get their five most probable classes with probabilities; files
+    that cannot be read are named and skipped, and the exit code is then 3.
 
     Example: nrs predict churn.safetensors new.csv -o out.csv --keep customer_id
     """
@@ -105,9 +97,9 @@ def predict(
             **reading,
         )
         return
-    if kind not in PREDICTORS:
+    if kind not in PACKAGES:
         raise ValueError(
-            f"{model} must hold a model of kind table, ranker, {', '.join(PREDICTORS)}; its kind "
+            f"{model} must hold a model of kind table, ranker, {', '.join(PACKAGES)}; its kind "
             f"is {kind!r}. See: nrs info {model}"
         )
     if keep or interval is not None or sets is not None:
@@ -117,11 +109,15 @@ def predict(
         )
     if output is not None:
         _check_listed_output(output)
-    predict_file = importlib.import_module(PREDICTORS[kind]).predict_file
+    predict_file = work_of(kind, "predict").predict_file
     skipped: list[str] = []
-    # One bad file does not lose the others of its folder.
-    given: dict[str, Any] = {"skipped": skipped} if Path(source).is_dir() else {}
-    _write_listed(lambda: predict_file(model, Path(source), **given), output, as_json, safe_csv)
+
+    def readable() -> list[dict[str, Any]]:
+        rows = predict_file(model, Path(source))
+        skipped.extend(row["error"] for row in rows if "error" in row)
+        return [row for row in rows if "error" not in row]
+
+    _write_listed(readable, output, as_json, safe_csv)
     end_skipped(skipped)
 
 
@@ -132,20 +128,6 @@ def good_parts(source: str, wanted: Sequence[str]) -> tuple[str | list[str], lis
     if "://" in source or not is_parts(source):
         return source, []
     return whole_parts(source, wanted)
-
-
-def end_skipped(skipped: Sequence[str]) -> None:
-    """Name the files that were skipped, and end with an exit code that says so.
-
-    Raises
-    ------
-    typer.Exit
-    """
-    for said in skipped:
-        echo(f"skipped: {said}", err=True)
-    if skipped:
-        echo(f"skipped files: {len(skipped)}; the others were read", err=True)
-        raise typer.Exit(SKIPPED)
 
 
 def check_files(*paths: str | Path) -> None:

@@ -119,7 +119,7 @@ def _text(cell: str | tuple[str, ...], style: str = "") -> Any:
 
 
 class _Seldom(logging.Filter):
-    """Lets a line on how far a task is pass every `SECONDS` at most, and all that is serious."""
+    """Lets a line on how far a training is pass every `SECONDS` at most, and all other lines."""
 
     SECONDS = 2.0
 
@@ -128,7 +128,7 @@ class _Seldom(logging.Filter):
         self._last = -math.inf
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno > logging.INFO:
+        if record.levelno > logging.INFO or record.name != "nrs.training":
             return True
         if time.monotonic() - self._last < self.SECONDS:
             return False

@@ -83,10 +83,11 @@ def confusion(scored: Scored) -> Html:
     few, names = len(labels) <= _CROWDED, short_each(labels.tolist(), 14)
     widest = max(text_width(name) for name in names)
     numbers = max(text_width(f"{n:,}", FONT - 1) for n in table.ravel().tolist())
-    left, top = widest + 26, 22.0
+    # Some fonts are wider than the one that is measured.
+    left, top = 1.1 * widest + 26, 22.0
     step = max(numbers + 6, 26.0) if few else 15.0
     upright = not few or widest > step
-    head = widest + 8 if upright else 18.0
+    head = 1.1 * widest + 8 if upright else 18.0
     step = max(step, min(70.0, (360 - left) / len(labels)))
     parts = [_turned("true", 9, top + head + step * len(labels) / 2)]
     for row, name in enumerate(names):

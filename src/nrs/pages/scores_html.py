@@ -19,7 +19,7 @@ MAX_TARGETS, MAX_CLASSES, MISTAKES = 6, 50, 10
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-def draw_scores(model: TableModel, scored: Scored | ScoredTargets) -> Html:
+def draw_scores(model: TableModel | None, scored: Scored | ScoredTargets) -> Html:
     """Figures and tables of one target, or of each under its name."""
     parts = scored.parts if isinstance(scored, ScoredTargets) else {"": scored}
     threshold = 0.5 if isinstance(scored, ScoredTargets) else _threshold(model)
@@ -32,7 +32,7 @@ def draw_scores(model: TableModel, scored: Scored | ScoredTargets) -> Html:
     return tag("section", tag("h2", "How good it is"), *drawn, id="scores")
 
 
-def _threshold(model: TableModel) -> float:
+def _threshold(model: TableModel | None) -> float:
     found = getattr(model, "threshold_", None)
     return 0.5 if found is None else float(found)
 

@@ -44,7 +44,7 @@ def feature_maps() -> Maps:
     from nrs._util.atomic import atomic_write
     from nrs.vision._torchvision import timm
     from nrs.vision.data import DataSettings, Preparation, read_data
-    from nrs.vision.models import load_weights
+    from nrs.vision.weights import load_weights, read_weights
 
     weights = data_file(f"{BACKBONE}.safetensors")
     kept = cache_folder() / "features" / f"cub100-{BACKBONE}-{SIZE}.safetensors"
@@ -57,7 +57,7 @@ def feature_maps() -> Maps:
         preparation = Preparation(SIZE, SIZE, "none", flip=False, mean=mean, std=std)
         data = read_data(DataSettings(root=str(folder)), preparation)
         network = timm().create_model(BACKBONE)
-        load_weights(network, str(weights))
+        load_weights(network, read_weights(weights)[0], (), weights)
         network.eval()
         tensors = {}
         for name, part in (("train", data.train), ("test", data.test)):

@@ -109,7 +109,6 @@ def predict_file(
     source: str | os.PathLike[str],
     *,
     pictures: str | os.PathLike[str] | None = ".",
-    skipped: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Predict the class of a mesh or cloud, or of every one in a folder.
 
@@ -124,14 +123,12 @@ def predict_file(
     pictures : path, optional
         The folder for a picture of each cloud with its critical points, ``<name>-critical.png``
         (``<name>-critical-2.png`` of a second file of that name); None draws none.
-    skipped : list of str, optional
-        Gets what is wrong with files that cannot be read; without it the first one is raised.
 
     Returns
     -------
     list of dict
         ``input``, ``top`` (the most probable classes: ``label`` and ``probability``), and
-        ``picture``.
+        ``picture``; of a skipped file ``input`` and ``error``.
 
     Raises
     ------
@@ -140,16 +137,14 @@ def predict_file(
     """
     encoder, header = load_encoder(model)
     classes = header["classes"]
-    rows = []
+    rows: list[dict[str, Any]] = []
     drawn: Counter[str] = Counter()
     for path in _files(Path(source)):
         n = header["points"]
         try:
             points = read_cloud(path, n, normals=encoder.normals, whole=True)
         except (ValueError, OSError) as error:
-            if skipped is None:
-                raise
-            skipped.append(str(error))
+            rows.append({"input": str(path), "error": str(error)})
             continue
         whole = torch.from_numpy(points)
         cloud = unit_sphere(spread_points(whole, n))
@@ -168,8 +163,8 @@ def predict_file(
             draw_cloud(picture, cloud, critical_weights(encoder, cloud), title=title)
             row["picture"] = str(picture)
         rows.append(row)
-    if not rows and skipped:
-        raise ValueError(skipped[0])
+    if all("error" in row for row in rows):
+        raise ValueError(rows[0]["error"])
     return rows
 
 

@@ -14,7 +14,7 @@ from nrs.training.files import (
 )
 from nrs.training.history import History
 from nrs.training.loop import DivergenceError, train
-from nrs.training.network import RunSettings, save_network, train_network
+from nrs.training.network import RunSettings, SampleError, save_network, train_network
 from nrs.training.origin import fingerprint, made_now
 from nrs.training.processes import Processes, processes
 from nrs.training.settings import TrainSettings
@@ -32,6 +32,7 @@ __all__ = [
     "Processes",
     "Progress",
     "RunSettings",
+    "SampleError",
     "TensorBoard",
     "TimeLimit",
     "TrainSettings",

@@ -12,6 +12,8 @@ from nrs._util.progress import Bar
 from nrs.training.state import TrainState
 
 logger = logging.getLogger("nrs.training")
+# Seconds between log lines within an epoch.
+_LINE_EVERY = 60.0
 
 
 class Callback:
@@ -51,8 +53,8 @@ class Progress(Callback):
     """Show how far training is.
 
     On a terminal: a progress bar on stderr (rich), or, without rich, one log line per epoch.
-    Elsewhere: silence, or one log line per epoch with ``verbose`` of at least 2. Log lines go to
-    the logger ``nrs.training`` at level INFO.
+    Elsewhere: silence, or one log line per epoch with ``verbose`` of at least 2, and one per minute
+    of an epoch that takes longer. Log lines go to the logger ``nrs.training`` at level INFO.
 
     Parameters
     ----------
@@ -68,6 +70,7 @@ class Progress(Callback):
         self._shown_at = 0.0
 
     def on_train_begin(self, state: TrainState) -> None:
+        self._shown_at = time.monotonic()
         bar = Bar(total=_epochs_so_far(state), done=state.epoch, verbose=self.verbose)
         self._bar = bar.start() if bar.shown or bar.logs else None
 
@@ -79,10 +82,13 @@ class Progress(Callback):
         if self._bar is None or not state.steps_per_epoch:
             return
         # A bar that moves ten times a second is smooth; moving it at every step costs.
-        if time.monotonic() - self._shown_at > 0.1:
+        if time.monotonic() - self._shown_at > (_LINE_EVERY if self._bar.logs else 0.1):
             self._shown_at = time.monotonic()
             part = min(1.0, state.step_in_epoch / state.steps_per_epoch)
             self._bar.update(completed=state.epoch + part)
+            if self._bar.logs:
+                epoch, epochs = state.epoch + 1, _epochs_so_far(state)
+                logger.info("epoch %d of %d  %.0f %%", epoch, epochs, 100 * part)
 
     def on_epoch_end(self, state: TrainState) -> None:
         if self._bar is None:
@@ -94,6 +100,7 @@ class Progress(Callback):
         if self._bar.logs:
             epochs, seconds = _epochs_so_far(state), row["seconds"]
             logger.info("epoch %d of %d  %s  (%.2f s)", state.epoch + 1, epochs, text, seconds)
+            self._shown_at = time.monotonic()
 
     def on_train_end(self, state: TrainState) -> None:
         if self._bar is not None:

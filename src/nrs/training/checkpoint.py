@@ -41,7 +41,7 @@ class CheckpointError(ValueError):
 
 
 class Checkpoint:
-    """Save a run after every epoch; go on from there when it is started again.
+    """Save a run after every epoch; resume it when it is started again.
 
     Parameters
     ----------
@@ -51,6 +51,9 @@ class Checkpoint:
         JSON values that tell this run from others, for instance a checksum of its data. The
         settings, what tells the best epoch, the shapes of all weights and the state of the
         generator count anyway.
+    extend : bool
+        Whether ``settings.epochs`` may be more than those of the checkpoint: a finished run then
+        resumes, at the learning rate that the schedule of the larger number has there.
 
     Examples
     --------
@@ -71,9 +74,13 @@ class Checkpoint:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], fingerprint: Mapping[str, Any] | None = None
+        self,
+        directory: str | os.PathLike[str],
+        fingerprint: Mapping[str, Any] | None = None,
+        *,
+        extend: bool = False,
     ) -> None:
-        self.directory = Path(directory)
+        self.directory, self.extend = Path(directory), extend
         self.fingerprint = dict(fingerprint or {})
         self._folder = self.directory
         self._identity: dict[str, Any] = {}
@@ -113,9 +120,13 @@ class Checkpoint:
         file = self._newest_of_all(group)
         if file is None:
             return False
-        self._refuse_another_run(file.header["identity"])
+        theirs = file.header["identity"]
+        if self.extend:
+            theirs = self._extended(theirs)
+        self._refuse_another_run(theirs)
         _restore(state, file)
-        return bool(file.header["complete"])
+        more = self.extend and state.epoch < state.settings.epochs and not state.stop
+        return bool(file.header["complete"]) and not more
 
     def save(self, state: TrainState, *, complete: bool) -> None:
         """Save ``state`` after its present epoch.
@@ -194,6 +205,16 @@ class Checkpoint:
             "Go on with the arguments of that run, or name another directory for this one."
         )
 
+    def _extended(self, theirs: dict[str, Any]) -> dict[str, Any]:
+        """The identity of a run of fewer epochs as it is with those of this one."""
+        before, now = theirs["settings"]["epochs"], self._identity["settings"]["epochs"]
+        if now < before:
+            raise CheckpointError(
+                f"epochs must be more than those of the run in {self.directory} to extend it; got "
+                f"{now}, and the run has {before}"
+            )
+        return theirs | {"settings": theirs["settings"] | {"epochs": now}}
+
     def _remove_leftovers(self) -> None:
         # A process killed while it was writing leaves its temporary file.
         for name in _NAMES:
@@ -261,6 +282,7 @@ def _capture(state: TrainState) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "best_score": None if math.isnan(state.best_score) else str(state.best_score),
         "metrics": {name: str(value) for name, value in state.metrics.items()},
         "stop": state.stop,
+        "scaler": None if state.scaler is None else state.scaler.state_dict(),
         "history": state.history.to_dict(),
     }
     return tensors, header
@@ -290,6 +312,8 @@ def _restore(state: TrainState, file: ModelFile) -> None:
     state.best_score = math.nan if header["best_score"] is None else float(header["best_score"])
     state.metrics = {name: float(value) for name, value in header["metrics"].items()}
     state.stop = header["stop"]
+    if state.scaler is not None:
+        state.scaler.load_state_dict(header["scaler"])
     state.history = History.from_dict(header["history"])
 
 

@@ -62,6 +62,7 @@ def train(
     steps_per_epoch: int | None = None,
     group: Processes = ALONE,
     head: Collection[nn.Parameter] = (),
+    layers: Sequence[Collection[nn.Parameter]] = (),
     global_draws: bool = True,
     steps: Steps | None = None,
 ) -> History:
@@ -101,7 +102,9 @@ def train(
         The processes that share the work, see `nrs.training.processes`. Each brings the same
         module and generator, and its own share of every batch.
     head : parameters
-        Those that ``settings.head_lr`` is for.
+        Those that ``settings.head_lr`` is for, and that ``settings.freeze`` leaves free.
+    layers : sequence of parameters
+        Those of each layer before the head, the first layer first, for ``settings.layer_decay``.
     global_draws : bool
         Whether `step` or `evaluate` may draw from torch's global generators, as ``nn.Dropout``
         does. Then these are the run's own during a step, and the steps of several threads take
@@ -134,13 +137,14 @@ def train(
     >>> round(line.weight.item(), 2), round(line.bias.item(), 2), len(history)
     (2.0, 1.0, 60)
     """
+    _freeze(module, settings, head)
     parameters = [p for p in module.parameters() if p.requires_grad]
     _check_arguments(parameters, settings, generator, evaluate and monitor, callbacks)
     device = parameters[0].device
     state = TrainState(
         module=module,
         settings=settings,
-        optimizer=build_optimizer(parameters, settings, head),
+        optimizer=build_optimizer(parameters, settings, head, layers),
         generator=generator,
         noise=_noise(device, global_draws),
         device=device,
@@ -150,10 +154,11 @@ def train(
     )
     plain = settings.precision == "float32"
     dtype = None if plain else forward_dtype(settings.precision, device)
+    state.scaler = torch.amp.GradScaler(device.type) if dtype is torch.float16 else None
     callbacks = callbacks if group.is_writer else ()
     loss = group.wrap(module, step) if group.size > 1 else functools.partial(step, module)
     loss_of = _drawing(state, loss, global_draws)
-    steps = TorchSteps() if steps is None else steps
+    steps = steps or TorchSteps()
     # The loop asks on every step, so it asks only those who listen.
     each_step = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
 
@@ -169,7 +174,7 @@ def train(
                 callback.on_train_begin(state)
             while not complete:
                 started = time.perf_counter()
-                module.train()
+                _set_training(module, settings)
                 state.step_in_epoch = 0
                 if group.divides_rows:
                     # Dropout differs between processes and is the same in a resumed run. From a
@@ -327,30 +332,45 @@ class TorchSteps:
         batches: Sequence[Any],
         rates: Sequence[float],
     ) -> list[Tensor]:
-        """Take a step for each batch."""
+        """Take a step for each batch, or one for all where gradients accumulate."""
         losses = []
-        groups = state.optimizer.param_groups
-        for batch, lr in zip(batches, rates, strict=True):
+        together = state.settings.accumulate
+        for start in range(0, len(batches), together):
+            some, lr = batches[start : start + together], rates[start]
             if lr != state.lr or state.step_in_epoch == 0:
-                for parameter_group in groups:
+                for parameter_group in state.optimizer.param_groups:
                     parameter_group["lr"] = lr * parameter_group.get("times", 1.0)
-            loss = loss_of(batch)
-            if loss.ndim != 0:
-                raise ValueError(
-                    f"step must return a scalar loss; its shape is {tuple(loss.shape)}. "
-                    "Return the mean over the batch."
-                )
-            state.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            if state.settings.clip_norm is not None:
-                parameters = [parameter for group in groups for parameter in group["params"]]
-                nn.utils.clip_grad_norm_(parameters, state.settings.clip_norm)
-            state.optimizer.step()
+            for place, batch in enumerate(some):
+                loss = loss_of(batch)
+                if loss.ndim != 0:
+                    raise ValueError(
+                        f"step must return a scalar loss; its shape is {tuple(loss.shape)}. "
+                        "Return the mean over the batch."
+                    )
+                if place == 0:
+                    state.optimizer.zero_grad(set_to_none=True)
+                part = loss if len(some) == 1 else loss / len(some)
+                (part if state.scaler is None else state.scaler.scale(part)).backward()
+                losses.append(loss.detach())
+            self._step(state)
             state.step += 1
             if state.average is not None:
                 state.average.update(state.step)
-            losses.append(loss.detach())
         return losses
+
+    def _step(self, state: TrainState) -> None:
+        optimizer, clip, scaler = state.optimizer, state.settings.clip_norm, state.scaler
+        if clip is not None:
+            if scaler is not None:
+                scaler.unscale_(optimizer)
+            groups = optimizer.param_groups
+            parameters = [parameter for group in groups for parameter in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, clip)
+        if scaler is None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+            scaler.update()
 
 
 def _train_epoch(
@@ -374,6 +394,7 @@ def _train_epoch(
             "batches per epoch, and the batches have no length. Pass steps_per_epoch."
         )
     at_once = steps.at_once if all(callback.may_lag for callback in each_step) else 1
+    at_once = max(at_once, settings.accumulate)
     unread: list[Tensor] = []
     total = 0.0
     for taken in several(source, at_once):
@@ -534,26 +555,28 @@ def _check_arguments(
 
 
 def build_optimizer(
-    parameters: list[nn.Parameter], settings: TrainSettings, head: Collection[nn.Parameter] = ()
+    parameters: list[nn.Parameter],
+    settings: TrainSettings,
+    head: Collection[nn.Parameter] = (),
+    layers: Sequence[Collection[nn.Parameter]] = (),
 ) -> torch.optim.Optimizer:
     """The optimizer of the settings, fused into one kernel where there is one.
 
-    Where the head has a learning rate of its own, its group says how many times the other it is.
+    Parameters of another learning rate are a group of their own, which says how many times
+    ``settings.lr`` that is.
 
     Raises
     ------
     ValueError
-        If `settings` has a learning rate for a head and there is none.
+        If `settings` has a learning rate for a head or for layers, and there is none.
     """
     groups: list[Any] = parameters
-    if settings.head_lr is not None:
-        of_head = {id(parameter) for parameter in head}
-        groups = [
-            {"params": [p for p in parameters if (id(p) in of_head) == mine], "times": times}
-            for mine, times in ((False, 1.0), (True, settings.head_lr / settings.lr))
-        ]
-        if not groups[1]["params"]:
-            raise ValueError(f"head_lr must be None where no head is named; got {settings.head_lr}")
+    times = _times(settings, head, layers)
+    if times:
+        by_times: dict[float, list[nn.Parameter]] = {}
+        for parameter in parameters:
+            by_times.setdefault(times.get(id(parameter), 1.0), []).append(parameter)
+        groups = [{"params": some, "times": value} for value, some in by_times.items()]
 
     def build(fused: bool) -> torch.optim.Optimizer:
         lr, decay = float(settings.lr), float(settings.weight_decay)
@@ -567,6 +590,48 @@ def build_optimizer(
         return build(fused=True)
     except RuntimeError:  # No fused kernel for this device or dtype.
         return build(fused=False)
+
+
+def _times(
+    settings: TrainSettings,
+    head: Collection[nn.Parameter],
+    layers: Sequence[Collection[nn.Parameter]],
+) -> dict[int, float]:
+    """How many times the learning rate a parameter gets, by its id; 1 where it is not here."""
+    times: dict[int, float] = {}
+    if settings.layer_decay < 1:
+        if not layers:
+            raise ValueError(
+                f"layer_decay must be 1 where no layers are named; got {settings.layer_decay}"
+            )
+        for place, layer in enumerate(layers):
+            decay = settings.layer_decay ** (len(layers) - place)
+            times |= dict.fromkeys(map(id, layer), decay)
+    if settings.head_lr is not None:
+        if not head:
+            raise ValueError(f"head_lr must be None where no head is named; got {settings.head_lr}")
+        times |= dict.fromkeys(map(id, head), settings.head_lr / settings.lr)
+    return times
+
+
+def _freeze(module: nn.Module, settings: TrainSettings, head: Collection[nn.Parameter]) -> None:
+    """Let the head alone learn, if the settings say so."""
+    if not settings.freeze:
+        return
+    if not head:
+        raise ValueError("freeze must be False where no head is named")
+    of_head = set(map(id, head))
+    for parameter in module.parameters():
+        parameter.requires_grad_(parameter.requires_grad and id(parameter) in of_head)
+
+
+def _set_training(module: nn.Module, settings: TrainSettings) -> None:
+    """Training mode, but not for what is frozen: that neither drops units nor keeps statistics."""
+    module.train()
+    for part in module.modules() if settings.freeze else ():
+        own = list(part.parameters())
+        if own and not any(parameter.requires_grad for parameter in own):
+            part.eval()
 
 
 def live_tensors(module: nn.Module) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ the same batches however many workers or processes load them, and goes on exactl
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 
 from nrs._util.seeds import seeded
 from nrs.training.callbacks import Callback, Progress, TensorBoard
@@ -28,12 +29,18 @@ from nrs.training.precision import plain_modes
 from nrs.training.processes import ALONE, Processes
 from nrs.training.settings import TrainSettings
 
+_LOGGER = logging.getLogger(__name__)
+
+
+class SampleError(ValueError):
+    """A sample that cannot be read: it is named and left out, and training goes on."""
+
 
 class Samples(Protocol):
     """A map-style dataset: ``dataset[i]`` is ``(x, label)``, x a tensor, the label a number.
 
     Whatever is random in ``dataset[i]`` must come from torch's global generator, as it does in
-    torchvision's transforms.
+    torchvision's transforms. A sample that cannot be read raises `SampleError`.
     """
 
     def __len__(self) -> int: ...
@@ -106,9 +113,13 @@ def train_network(
     fingerprint: Mapping[str, Any] | None = None,
     callbacks: Sequence[Callback] = (),
     head: Collection[nn.Parameter] = (),
+    layers: Sequence[Collection[nn.Parameter]] = (),
+    weights: Sequence[float] | None = None,
+    mix: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None,
+    extend: bool = False,
     verbose: int = 1,
 ) -> History:
-    """Train a network in place; started again with the same folder, it goes on where it was.
+    """Train a network in place; started again with the same folder, it resumes where it was.
 
     Parameters
     ----------
@@ -132,8 +143,14 @@ def train_network(
         JSON values that tell this run from others in the same folder.
     callbacks : sequence of Callback
         Called as training goes on.
-    head : parameters
-        Those that ``settings.head_lr`` is for.
+    head, layers : parameters, sequence of parameters
+        See `nrs.training.train`.
+    weights : sequence of float, optional
+        How often each training sample is drawn, relative to others; by default each once per epoch.
+    mix : callable (x, labels) -> (x, shares of classes), optional
+        What is done to a training batch, such as mixup; it may draw from torch's global generator.
+    extend : bool
+        Whether a finished run in the folder resumes where ``settings.epochs`` is more than it had.
     verbose : int
         0 silence, 1 a progress bar on a terminal, 2 also log lines elsewhere.
 
@@ -163,16 +180,20 @@ def train_network(
     module.to(group.device)
     if run.channels_last:
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    batches = Batches(train_set, run, group)
+    batches = Batches(train_set, run, group, weights)
     compute = loss if loss is not None else _cross_entropy(run.label_smoothing)
 
     def step(called: nn.Module, batch: tuple[Any, Tensor]) -> Tensor:
         x, labels = _to(batch, group.device, run.channels_last)
+        if mix is not None:
+            x, labels = mix(x, labels)
         return compute(called, x, labels)
+
+    named: set[str] = set()
 
     def evaluate(network: nn.Module) -> dict[str, float]:
         assert eval_set is not None
-        return evaluate_network(network, eval_set, run, group)
+        return evaluate_network(network, eval_set, run, group, named)
 
     used = list(callbacks)
     if verbose:
@@ -180,7 +201,8 @@ def train_network(
     checkpoint = None
     if folder is not None:
         identity = {"run": asdict(run) | {"workers": None, "tensorboard": None}}
-        checkpoint = Checkpoint(Path(folder) / "checkpoint", identity | dict(fingerprint or {}))
+        identity |= dict(fingerprint or {})
+        checkpoint = Checkpoint(Path(folder) / "checkpoint", identity, extend=extend)
         if run.tensorboard:
             used.append(TensorBoard(Path(folder) / "tensorboard"))
     return train(
@@ -196,16 +218,22 @@ def train_network(
         steps_per_epoch=len(batches),
         group=group,
         head=head,
+        layers=layers,
     )
 
 
 @plain_modes()
 def evaluate_network(
-    module: nn.Module, dataset: Samples, run: RunSettings, group: Processes = ALONE
+    module: nn.Module,
+    dataset: Samples,
+    run: RunSettings,
+    group: Processes = ALONE,
+    named: set[str] | None = None,
 ) -> dict[str, float]:
     """Loss and accuracies (percent) of a network on a dataset, exact over all processes.
 
-    Every sample counts once, however the processes divide them.
+    Every sample counts once, however the processes divide them; those that cannot be read count
+    nowhere, and the log names those that are not in `named`.
     """
     was_training = module.training
     module.eval()
@@ -217,7 +245,7 @@ def evaluate_network(
     truth: list[Tensor] = []
     n_classes = 0
     with torch.no_grad():
-        for batch in _loader(dataset, pairs, run.workers):
+        for batch in Readable(_loader(dataset, pairs, run.workers), named):
             x, labels = _to(batch, group.device, run.channels_last)
             scores = module(x).float()
             n_classes = scores.shape[1]
@@ -233,6 +261,8 @@ def evaluate_network(
     totals = group.sum(totals)
     by_class = _class_mean(right, truth, n_classes, group)
     n = totals["n"]
+    if n == 0:
+        raise ValueError("none of the samples to evaluate on can be read")
     return {
         "loss": totals["loss"] / n,
         "top1": 100 * totals["top1"] / n,
@@ -317,9 +347,17 @@ class Batches:
     dataset : map-style dataset
     run : RunSettings
     group : Processes
+    weights : sequence of float, optional
+        How often each sample is drawn, relative to others; by default each once per epoch.
     """
 
-    def __init__(self, dataset: Samples, run: RunSettings, group: Processes = ALONE) -> None:
+    def __init__(
+        self,
+        dataset: Samples,
+        run: RunSettings,
+        group: Processes = ALONE,
+        weights: Sequence[float] | None = None,
+    ) -> None:
         n = len(dataset)
         size = min(run.batch_size, n)
         if size < group.size:
@@ -331,18 +369,24 @@ class Batches:
         # Gradients are averaged over processes, so their shares must be equal.
         self.size = size - size % group.size
         self.n_batches = n // self.size
+        self.weights = None if weights is None else torch.tensor(weights, dtype=torch.float64)
+        self._named: set[str] = set()
 
     def __len__(self) -> int:
         return self.n_batches
 
     def __call__(self, epoch: int, generator: torch.Generator) -> _Epoch:
         n = len(self.dataset)
-        order = torch.randperm(n, generator=generator).tolist()
+        if self.weights is None:
+            order = torch.randperm(n, generator=generator).tolist()
+        else:
+            order = torch.multinomial(self.weights, n, True, generator=generator).tolist()
         seeds = torch.randint(2**62, (n,), generator=generator).tolist()
         pairs = list(zip(order, seeds, strict=True))
         cut = range(0, self.n_batches * self.size, self.size)
         shares = [list(self.group.share(pairs[start : start + self.size])) for start in cut]
-        return _Epoch(_loader(self.dataset, shares, self.run.workers), len(self))
+        loader = _loader(self.dataset, shares, self.run.workers)
+        return _Epoch(Readable(loader, self._named, whole=self.group.size > 1), len(self))
 
 
 @dataclass(frozen=True)
@@ -367,7 +411,48 @@ class _Seeded:
         index, seed = pair
         # The network's own randomness (dropout) must not depend on how samples are made.
         with seeded(seed):
-            return self.dataset[index]
+            try:
+                return self.dataset[index]
+            except SampleError as error:
+                # A worker's exception would end the run.
+                return str(error), None
+
+
+def _collate(samples: list[tuple[Any, Any]]) -> tuple[Any, list[str]]:
+    """A batch of those samples that could be read (None if there is none), and why others not."""
+    unread = [x for x, label in samples if label is None]
+    read = [sample for sample in samples if sample[1] is not None]
+    return (default_collate(read) if read else None), unread
+
+
+class Readable:
+    """The batches of a loader without the samples that cannot be read, which the log names once.
+
+    Parameters
+    ----------
+    loader : iterable
+    named : set of str
+        What the log has named already.
+    whole : bool
+        Whether no batch may be left out, as where several processes take the same steps.
+    """
+
+    def __init__(self, loader: Any, named: set[str] | None = None, *, whole: bool = False) -> None:
+        self.loader, self.named, self.whole = loader, set() if named is None else named, whole
+
+    def __iter__(self) -> Iterator[tuple[Any, Tensor]]:
+        for batch, unread in self.loader:
+            for why in unread:
+                if why not in self.named:
+                    self.named.add(why)
+                    _LOGGER.warning("skipped %s", why)
+            if batch is not None:
+                yield batch
+            elif self.whole:
+                raise ValueError(
+                    f"no sample of a batch can be read; the first: {unread[0]}. Remove these "
+                    "files, or use a larger batch_size."
+                )
 
 
 def _loader(dataset: Samples, pairs: list[list[tuple[int, int]]], workers: int) -> Any:
@@ -376,9 +461,25 @@ def _loader(dataset: Samples, pairs: list[list[tuple[int, int]]], workers: int) 
     return DataLoader(
         _Seeded(dataset),  # type: ignore[arg-type]
         batch_sampler=pairs,
+        collate_fn=_collate,
         num_workers=workers,
         generator=torch.Generator(),
     )
+
+
+def class_balance(labels: Sequence[int], num_classes: int) -> Tensor:
+    """What a sample of each class counts, so that all classes count the same; 1 on average.
+
+    **Shape** output ``(num_classes,)``; a class without samples counts nothing.
+
+    Examples
+    --------
+    >>> class_balance([0, 0, 0, 1], 2).tolist()
+    [0.6666666865348816, 2.0]
+    """
+    counts = torch.bincount(torch.as_tensor(labels), minlength=num_classes)
+    present = counts > 0
+    return torch.where(present, len(labels) / (int(present.sum()) * counts.clamp(min=1)), 0.0)
 
 
 def _cross_entropy(smoothing: float) -> Loss:

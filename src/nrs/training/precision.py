@@ -57,6 +57,8 @@ def forward_dtype(precision: str, device: torch.device) -> torch.dtype | None:
     """
     if precision == "float32":
         return None
+    if precision == "fp16":
+        return torch.float16
     on_cuda = device.type == "cuda"
     works = on_cuda and torch.cuda.is_bf16_supported()
     if precision == "auto":

@@ -35,8 +35,16 @@ class TrainSettings:
     cycles : int
         How often the schedule may be run through, each time over ``epochs``. Another cycle begins
         only where ``evaluate`` says that there is more to learn: see :func:`underfits`.
-    precision : {"float32", "bf16", "auto"}
-        Type of the forward pass; "auto" is bf16 on CUDA devices that have it, else float32.
+    precision : {"float32", "bf16", "fp16", "auto"}
+        Type of the forward pass; "auto" is bf16 on CUDA devices that have it, else float32. With
+        "fp16" losses are scaled so that small gradients do not vanish.
+    accumulate : int
+        Batches whose gradients make up one step of the optimizer.
+    freeze : bool
+        Whether only the head learns. All else stays as it is, running statistics too.
+    layer_decay : float
+        Each layer of a trunk learns at this share of the rate of the layer after it; 1 for the same
+        rate everywhere.
 
     Raises
     ------
@@ -69,6 +77,9 @@ class TrainSettings:
     cycles: int = 1
     precision: str = "float32"
     head_lr: float | None = None
+    accumulate: int = 1
+    freeze: bool = False
+    layer_decay: float = 1.0
 
     def __post_init__(self) -> None:
         def check(name: str, holds: bool, expected: str) -> None:
@@ -96,7 +107,9 @@ class TrainSettings:
         check("ema", self.ema is None or 0 < self.ema < 1, "between 0 and 1, or None")
         check("patience", self.patience is None or self.patience >= 1, "at least 1, or None")
         check("cycles", self.cycles >= 1, "at least 1")
-        one_of("precision", "float32", "bf16", "auto")
+        one_of("precision", "float32", "bf16", "fp16", "auto")
+        check("accumulate", self.accumulate >= 1, "at least 1")
+        check("layer_decay", 0 < self.layer_decay <= 1, "above 0 and at most 1")
 
 
 def learning_rate(settings: TrainSettings, step: float, steps_per_epoch: int) -> float:

@@ -36,9 +36,9 @@ class TrainState:
     step : int
         Optimizer steps taken since the beginning of epoch 0.
     step_in_epoch : int
-        Optimizer steps taken in this epoch.
+        Batches taken in this epoch; each is an optimizer step, unless ``settings.accumulate``.
     steps_per_epoch : int or None
-        How many steps an epoch has, if that is known.
+        How many batches an epoch has, if that is known.
     lr : float
         The learning rate of the last step.
     loss : Tensor or None
@@ -51,6 +51,8 @@ class TrainState:
         The metric that tells the best epoch, if one is selected.
     stop : bool
         A callback sets this to end training after the present epoch.
+    scaler : torch.amp.GradScaler or None
+        Scales losses where ``settings.precision`` is "fp16".
     time_passed : float
         Share of the time for training that has passed, where a callback limits it. If that is more
         than the share of steps, the learning rate falls to its end by time.
@@ -75,4 +77,5 @@ class TrainState:
     best_score: float = math.nan
     monitor: str | None = None
     stop: bool = False
+    scaler: torch.amp.GradScaler | None = None
     time_passed: float = 0.0

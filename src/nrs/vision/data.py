@@ -7,7 +7,7 @@ tensors, with the paper's augmentation for training and without for measuring.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,23 @@ import torch
 from torch import Tensor
 
 from nrs.datasets import get, load
+from nrs.training import fingerprint
 from nrs.training.network import hold_out
 from nrs.vision._torchvision import part
+from nrs.vision.augment import Augmentation
+from nrs.vision.measured import Measured, MeasuredByProducts
 from nrs.vision.official import READERS as OFFICIAL
 from nrs.vision.official import pictures_of_rows, read_cifar_folder, read_cub
 from nrs.vision.pictures import PICTURES, Pictures, open_picture, read_folder
 
 __all__ = [
-    "CIFAR_10", "CROPS", "IMAGENET_MEAN", "IMAGENET_STD", "PICTURES", "READERS", "DataSettings",
-    "Parts", "Pictures", "Preparation", "open_picture", "read_cifar", "read_cub", "read_data",
-    "read_folder",
+    "CIFAR_10", "CROPS", "IMAGENET_MEAN", "IMAGENET_STD", "PICTURES", "READERS", "Augmentation",
+    "DataSettings", "Parts", "Pictures", "Preparation", "open_picture", "read_cifar",
+    "read_cub", "read_data", "read_folder",
 ]  # fmt: skip
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CROPS = ("random", "resized", "none")
+BALANCES = ("none", "sampling", "loss")
 
 
 @dataclass(frozen=True)
@@ -80,29 +84,49 @@ class Preparation:
                 f"std={self.std}"
             )
 
-    def transform(self, *, train: bool) -> Callable[[Any], Tensor]:
-        """The function from a picture (PIL) to a float tensor (3, size, size)."""
+    def transform(
+        self, *, train: bool, augmentation: Augmentation | None = None
+    ) -> Callable[[Any], Tensor]:
+        """The function from a picture (PIL) to a float tensor (3, size, size).
+
+        Parameters
+        ----------
+        train : bool
+            Whether it is random.
+        augmentation : Augmentation, optional
+            What is random besides crop and flip.
+        """
         v2 = part("torchvision.transforms.v2")
+        compose: Callable[[Any], Tensor]
+        if not train:
+            compose = v2.Compose([v2.ToImage(), self.measured()])
+            return compose
         bicubic = v2.InterpolationMode.BICUBIC
         steps: list[Any] = [v2.ToImage()]
-        random = train and self.crop != "none"
-        if random and self.crop == "resized":
+        if self.crop == "resized":
             steps.append(v2.RandomResizedCrop(self.size, interpolation=bicubic, antialias=True))
         else:
             # A picture that has the length already passes unchanged.
-            side = self.resize if self.resize is not None or random else self.size
+            side = self.resize or (self.size if self.crop == "none" else None)
             if side is not None:
                 steps.append(v2.Resize(side, interpolation=bicubic, antialias=True))
-            if random:
+            if self.crop == "random":
                 padding = self.padding or None
                 steps.append(v2.RandomCrop(self.size, padding=padding, pad_if_needed=True))
             else:
                 steps.append(v2.CenterCrop(self.size))
-        if train and self.flip:
+        if self.flip:
             steps.append(v2.RandomHorizontalFlip())
+        augmentation = Augmentation() if augmentation is None else augmentation
+        steps += augmentation.of_pixels()
         steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(self.mean, self.std)]
-        compose: Callable[[Any], Tensor] = v2.Compose(steps)
+        compose = v2.Compose([*steps, *augmentation.of_numbers()])
         return compose
+
+    def measured(self, *, by_products: bool = False) -> Measured:
+        """The preparation for measuring and predicting, as a module."""
+        kind = MeasuredByProducts if by_products else Measured
+        return kind(self.size, self.resize or self.size, self.mean, self.std)
 
 
 def read_cifar(name: str, root: str | os.PathLike[str] | None = None) -> tuple[Pictures, Pictures]:
@@ -139,8 +163,8 @@ class DataSettings:
     Parameters
     ----------
     reader : {"folder", "cub", "cifar10", "cifar100", "aircraft", "cars", "imagenet"}
-        ``"folder"`` has ``train/`` and ``test/`` (or ``val/``), a folder a class; the others read
-        what the owners publish, see `nrs.vision.official`.
+        ``"folder"`` holds one folder of images per class, or ``train/`` and ``test/`` (or ``val/``)
+        that do; the others read what the owners publish, see `nrs.vision.official`.
     name : str
         A dataset of `nrs.datasets` whose folder is found or fetched.
     root : str
@@ -149,6 +173,12 @@ class DataSettings:
         Part of the training pictures by which the epoch is chosen; 0 for none: the last is kept.
     limit : int or None
         At most so many training pictures, the same share of every class.
+    test_share : float
+        Share of the pictures of each class to measure on, where a folder has none for that. They
+        are drawn by ``run.seed``.
+    balance : {"none", "sampling", "loss"}
+        How classes of few pictures come to count as much as others: their pictures are drawn more
+        often, or their losses count more.
     """
 
     reader: str = "folder"
@@ -156,6 +186,8 @@ class DataSettings:
     root: str = ""
     held_out: float = 0.0
     limit: int | None = None
+    test_share: float = 0.2
+    balance: str = "none"
 
     def __post_init__(self) -> None:
         if self.reader not in READERS:
@@ -164,15 +196,24 @@ class DataSettings:
             )
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out must be at least 0 and below 1, however: {self.held_out}")
+        if not 0 < self.test_share < 1:
+            raise ValueError(f"test_share must be between 0 and 1; got {self.test_share}")
+        if self.balance not in BALANCES:
+            raise ValueError(f"balance must be one of {', '.join(BALANCES)}; got {self.balance!r}")
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Pictures to train on, to choose by (None if nothing is chosen), and to measure on."""
+    """Pictures to train on, to choose by (None if nothing is chosen), and to measure on.
+
+    Where the pictures to measure on were drawn from one folder, `split` says how: ``share``,
+    ``seed``, and a checksum of the ``pictures`` that were divided.
+    """
 
     train: Pictures
     choose: Pictures | None
     test: Pictures
+    split: dict[str, Any] | None = None
 
     @property
     def classes(self) -> list[str]:
@@ -180,8 +221,22 @@ class Parts:
         return self.train.classes
 
 
-def read_data(settings: DataSettings, preparation: Preparation, seed: int = 0) -> Parts:
+def read_data(
+    settings: DataSettings,
+    preparation: Preparation,
+    seed: int = 0,
+    augmentation: Augmentation | None = None,
+) -> Parts:
     """Read the pictures of an experiment, prepared for it.
+
+    Parameters
+    ----------
+    settings : DataSettings
+    preparation : Preparation
+    seed : int
+        Decides which pictures are held out, left out, or measured on.
+    augmentation : Augmentation, optional
+        Of training pictures.
 
     Raises
     ------
@@ -194,6 +249,11 @@ def read_data(settings: DataSettings, preparation: Preparation, seed: int = 0) -
             raise ValueError("data.root or data.name must say where the pictures are")
         root = get(settings.name)
     train, test = READERS[settings.reader](root)
+    split = None
+    if test is None:
+        assert root is not None
+        split = {"share": settings.test_share, "seed": seed, "pictures": _names(train, root)}
+        train, test = divide(train, settings.test_share, seed)
     if settings.limit is not None and settings.limit < len(train):
         _, kept = hold_out(train.labels, settings.limit / len(train), seed)
         train = train.some(kept)
@@ -203,16 +263,72 @@ def read_data(settings: DataSettings, preparation: Preparation, seed: int = 0) -
         kept, held = hold_out(train.labels, settings.held_out, seed)
         choose = train.some(held).prepared(plain)
         train = train.some(kept)
-    return Parts(train.prepared(preparation.transform(train=True)), choose, test.prepared(plain))
+    prepared = train.prepared(preparation.transform(train=True, augmentation=augmentation))
+    return Parts(prepared, choose, test.prepared(plain), split)
 
 
-def _folders(root: Any) -> tuple[Pictures, Pictures]:
-    train = read_folder(root / "train")
-    test = next((root / name for name in ("test", "val") if (root / name).is_dir()), root / "test")
-    return train, read_folder(test, train.classes)
+def divide(pictures: Pictures, share: float, seed: int) -> tuple[Pictures, Pictures]:
+    """Pictures to train on, and the same share of each class to measure on.
+
+    Raises
+    ------
+    ValueError
+        If a class has a single picture.
+    """
+    few = [name for k, name in enumerate(pictures.classes) if pictures.labels.count(k) < 2]
+    if few:
+        raise ValueError(
+            f"every class must have at least 2 images, to train on and to measure on; "
+            f"{few[0]!r} has 1. Add images, or make folders train and test."
+        )
+    kept, held = hold_out(pictures.labels, share, seed)
+    return pictures.some(kept), pictures.some(held)
 
 
-READERS: dict[str, Callable[[Any], tuple[Pictures, Pictures]]] = {
+def measured_part(
+    folder: str | os.PathLike[str], classes: Sequence[str], split: Mapping[str, Any] | None
+) -> tuple[Pictures, str]:
+    """The pictures of a folder that a model may be measured on, and what to say of them.
+
+    Those in ``test/`` or ``val/`` where there is such a folder. Of the folder that the model was
+    trained on, those that `split`, its `Parts.split`, left for measuring; else all.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there are no pictures.
+    """
+    folder = Path(folder)
+    part = _measured_folder(folder)
+    if part is not None and (folder / "train").is_dir():
+        return read_folder(part), f"the images in {part.name}/"
+    pictures = read_folder(folder)
+    if split is None or pictures.classes != list(classes):
+        return pictures, ""
+    if split.get("pictures") != _names(pictures, folder):
+        return pictures, ""
+    test = divide(pictures, split["share"], split["seed"])[1]
+    share = f"{100 * split['share']:.3g} % of each class"
+    return test, f"the {len(test):,} images that training left out, {share}"
+
+
+def _names(pictures: Pictures, root: Path) -> str:
+    """A checksum of which pictures a folder holds, wherever it is."""
+    return fingerprint([path.relative_to(root).as_posix() for path in pictures.items])
+
+
+def _measured_folder(root: Path) -> Path | None:
+    return next((root / name for name in ("test", "val") if (root / name).is_dir()), None)
+
+
+def _folders(root: Path) -> tuple[Pictures, Pictures | None]:
+    if not (root / "train").is_dir():
+        return read_folder(root), None
+    train, measured = read_folder(root / "train"), _measured_folder(root)
+    return train, None if measured is None else read_folder(measured, train.classes)
+
+
+READERS: dict[str, Callable[[Any], tuple[Pictures, Pictures | None]]] = {
     "folder": _folders,
     "cifar10": lambda root: read_cifar("CIFAR-10", root),
     "cifar100": lambda root: read_cifar("CIFAR-100", root),

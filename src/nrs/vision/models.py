@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +19,9 @@ from nrs.vision.cifar import cifar_network
 from nrs.vision.excite import add_excite, replace_se
 from nrs.vision.head import NRSHead, add_head
 from nrs.vision.pooling import BilinearPool, CompactBilinearPool, ISqrtCovPool
+from nrs.vision.weights import load_weights, read_weights
 
+_LOGGER = logging.getLogger(__name__)
 HEADS = ("linear", "nrs", "bilinear", "compact", "isqrt")
 EXCITES = ("none", "se", "nrs")
 
@@ -48,7 +52,8 @@ class ModelSettings:
     release : str
         Which of torchvision's weights; ``"DEFAULT"`` are its best, ``"IMAGENET1K_V1"`` its first.
     weights : str
-        A safetensors file with the backbone's weights, instead.
+        A file with weights, instead: safetensors, PyTorch's ``.pth``, or a model file of an earlier
+        run. Its classifier may have another number of classes, or be missing.
     drop : float
         Dropout before the classifier of timm's networks.
     """
@@ -103,14 +108,17 @@ def build_model(
     >>> build_model(settings, 10, seed=0)(torch.randn(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
+    tensors, ours = read_weights(settings.weights) if settings.weights and fetch else ({}, False)
     with seeded(seed):
-        model = _backbone(settings, num_classes, fetch)
+        model = _backbone(settings, num_classes, fetch, {} if ours else tensors)
         if settings.head == "nrs":
-            return add_head(model, num_classes, settings.n_mul, settings.n_per)
-        if settings.head != "linear":
+            model = add_head(model, num_classes, settings.n_mul, settings.n_per)
+        elif settings.head != "linear":
             body = trunk(model)
-            return PooledClassifier(body, _pooling(body, settings), num_classes)
-        return model
+            model = PooledClassifier(body, _pooling(body, settings), num_classes)
+    if ours:
+        load_weights(model, tensors, head_names(model), settings.weights)
+    return model
 
 
 class PooledClassifier(nn.Module):
@@ -142,6 +150,20 @@ class PooledClassifier(nn.Module):
         return self.fc(pooled)
 
 
+def head_names(model: nn.Module) -> list[str]:
+    """Names of the modules that read feature maps: pooling, NRS and classifiers."""
+    if isinstance(model, PooledClassifier):
+        return ["pool", "fc"]
+    heads = [name for name, module in model.named_modules() if isinstance(module, NRSHead)]
+    try:
+        place = find_classifier(model)
+    except ValueError:
+        if not heads:
+            raise
+        return heads
+    return [*(heads or [place.name]), *place.auxiliary]
+
+
 def head_parameters(model: nn.Module) -> list[nn.Parameter]:
     """Weights of what reads the last feature map: pooling, NRS and classifier.
 
@@ -150,12 +172,38 @@ def head_parameters(model: nn.Module) -> list[nn.Parameter]:
     >>> sum(p.numel() for p in head_parameters(cifar_network("resnet20")))
     650
     """
-    if isinstance(model, PooledClassifier):
-        heads: list[nn.Module] = [model.pool, model.fc]
-    else:
-        heads = [module for module in model.modules() if isinstance(module, NRSHead)]
-        heads = heads or [model.get_submodule(find_classifier(model).name)]
-    return [parameter for head in heads for parameter in head.parameters()]
+    return [p for name in head_names(model) for p in model.get_submodule(name).parameters()]
+
+
+def layer_parameters(model: nn.Module) -> list[list[nn.Parameter]]:
+    """Weights of each layer before the head, the first layer first.
+
+    Layers are the blocks of which sequences are made; a normalisation belongs to what it follows.
+
+    Examples
+    --------
+    >>> len(layer_parameters(cifar_network("resnet20")))
+    10
+    """
+    of_head = set(map(id, head_parameters(model)))
+    layers: list[list[nn.Parameter]] = []
+
+    def walk(module: nn.Module) -> None:
+        for part in module.children():
+            # Subclasses of a sequence are layers of their own.
+            if type(part) in (nn.Sequential, nn.ModuleList, _TimmTrunk) or part is body:
+                walk(part)
+                continue
+            mine = [p for p in part.parameters() if id(p) not in of_head]
+            if mine and layers and all(p.dim() == 1 for p in mine):
+                layers[-1] += mine
+            elif mine:
+                layers.append(mine)
+
+    inner = model.trunk if isinstance(model, PooledClassifier) else model
+    body = inner.model if isinstance(inner, _TimmTrunk) else inner
+    walk(model)
+    return layers
 
 
 class _TimmTrunk(nn.Module):
@@ -209,17 +257,24 @@ def trunk(model: nn.Module) -> nn.Module:
     )
 
 
-def _backbone(settings: ModelSettings, num_classes: int, fetch: bool) -> nn.Module:
+def _backbone(
+    settings: ModelSettings, num_classes: int, fetch: bool, tensors: Mapping[str, Tensor]
+) -> nn.Module:
     source, _, name = settings.name.partition("/")
     if source == "cifar":
-        if settings.pretrained or settings.weights:
+        if settings.pretrained:
             raise ValueError("the networks for 32×32 pictures have no pretrained weights")
-        return cifar_network(name, num_classes, excite=settings.excite)
+        model = cifar_network(name, num_classes, excite=settings.excite)
+        if tensors:
+            load_weights(model, tensors, head_names(model), settings.weights)
+        return model
     loaded = bool(settings.pretrained or settings.weights)
     # Pretrained classifiers have their own number of classes.
     extras: dict[str, Any] = {} if loaded else {"num_classes": num_classes}
-    pretrained = settings.pretrained and fetch
+    pretrained = settings.pretrained and fetch and not settings.weights
     _check_registered(source, name)
+    if pretrained:
+        _LOGGER.info("fetching the weights of %s, unless they were fetched before", settings.name)
     try:
         if source == "torchvision":
             if name == "googlenet":
@@ -233,10 +288,18 @@ def _backbone(settings: ModelSettings, num_classes: int, fetch: bool) -> nn.Modu
             model = timm().create_model(
                 name, pretrained=pretrained, drop_rate=settings.drop, **extras
             )
-    except (ValueError, RuntimeError, KeyError) as error:
-        raise ValueError(f"Cannot make the network {settings.name}: {error}") from None
-    if settings.weights and fetch:
-        load_weights(model, settings.weights)
+    except (ValueError, RuntimeError, KeyError, OSError) as error:
+        # What fetches weights says what it tried on many lines.
+        first = (str(error).strip() or repr(error)).splitlines()[0]
+        why = f"Cannot make the network {settings.name}: {first}"
+        if pretrained:
+            why += (
+                ". Its weights are fetched over the network; name a file with model.weights=FILE, "
+                "or begin without by model.pretrained=false"
+            )
+        raise ValueError(why) from None
+    if tensors:
+        load_weights(model, tensors, head_names(model), settings.weights)
     if settings.head == "linear" and (loaded or _has_hidden_layers(model)):
         _renew_classifier(model, num_classes)
     if source == "torchvision" and name.startswith("resnet") and settings.excite != "none":
@@ -259,23 +322,6 @@ def _check_registered(source: str, name: str) -> None:
             f"{source} has no image classifier named {name[:80]!r}. "
             f"Its names: {'timm' if source == 'timm' else 'torchvision.models'}.list_models()."
         )
-
-
-def load_weights(model: nn.Module, path: str) -> None:
-    """Load a safetensors file into a model of the same shape.
-
-    Raises
-    ------
-    ValueError
-        If the file is not one, or its tensors do not fit.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        model.load_state_dict(load_file(path))
-    except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"{path} must hold the weights of the network, however: {error}") from None
 
 
 def _has_hidden_layers(model: nn.Module) -> bool:

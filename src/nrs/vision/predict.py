@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nrs.training import load_network, loading, read_model
+from nrs.training import SampleError, load_network, loading, read_model
 from nrs.training.assemble import check_outputs
+from nrs.training.loop import several
 from nrs.training.schema import (
     anything,
     check_header,
@@ -20,13 +21,16 @@ from nrs.training.schema import (
     flag,
     integer,
     list_of,
+    mapping,
     number,
     optional,
+    plain,
     record,
     text,
 )
 from nrs.vision.data import CROPS, PICTURES, Preparation, open_picture
 from nrs.vision.models import EXCITES, HEADS, ModelSettings, build_model
+from nrs.vision.pictures import list_pictures
 
 BATCH = 16
 _MODEL = record(
@@ -57,9 +61,29 @@ _PICTURE = record(
     },
     defaults=field_defaults(Preparation),
 )
-HEADER = record(
-    {"model": _MODEL, "picture": _PICTURE, "classes": list_of(text(), 1)}, others=anything
+_SPLIT = record(
+    {"share": number(0, 1), "seed": integer(-(1 << 63), (1 << 64) - 1), "pictures": text(64)}
 )
+HEADER = record(
+    {
+        "model": _MODEL,
+        "picture": _PICTURE,
+        "classes": list_of(text(), 1),
+        "split": optional(_SPLIT),
+    },
+    defaults={"split": None},
+    others=anything,
+)
+# What `nrs info` shows, of any file.
+_SHOWN = {
+    "model": mapping(plain),
+    "picture": mapping(plain),
+    "classes": list_of(text()),
+    "metrics": mapping(number()),
+    "config": mapping(mapping(plain)),
+    "split": optional(_SPLIT),
+}
+SHOWN = record(_SHOWN, absent=_SHOWN, others=anything)
 
 
 class ImageModel:
@@ -69,14 +93,22 @@ class ImageModel:
     ----------
     network : nn.Module
     classes : list of str
-    transform : callable
-        From a PIL picture to what the network reads.
+    preparation : Preparation
+        How a picture becomes what the network reads.
+    header : dict
+        Of the model file: what it says of the training.
     """
 
     def __init__(
-        self, network: nn.Module, classes: list[str], transform: Callable[[Any], Tensor]
+        self,
+        network: nn.Module,
+        classes: list[str],
+        preparation: Preparation,
+        header: dict[str, Any] | None = None,
     ) -> None:
-        self.network, self.classes, self.transform = network.eval(), classes, transform
+        self.network, self.classes, self.preparation = network.eval(), classes, preparation
+        self.transform = preparation.transform(train=False)
+        self.header = header or {}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ImageModel:
@@ -91,14 +123,29 @@ class ImageModel:
         with loading(path):
             header = check_header(file.header, HEADER)
             settings, classes = ModelSettings(**header["model"]), header["classes"]
-            transform = Preparation(**header["picture"]).transform(train=False)
+            preparation = Preparation(**header["picture"])
             # The weights are in the file: nothing is fetched.
             network = load_network(
                 lambda: build_model(settings, len(classes), seed=0, fetch=False), file.tensors
             )
-        return cls(network, classes, transform)
+        return cls(network, classes, preparation, header)
 
-    def probabilities(self, pictures: list[Any]) -> Tensor:
+    def prepared(self, pictures: Iterable[Any]) -> Iterator[tuple[list[Any], Tensor]]:
+        """Batches of pictures as the network reads them, next to what each was made from.
+
+        Parameters
+        ----------
+        pictures : iterable of paths, PIL pictures or arrays (H, W, 3)
+
+        Raises
+        ------
+        SampleError
+            If a file is not a picture.
+        """
+        for some in several(pictures, BATCH):
+            yield some, torch.stack([self.transform(open_picture(item)) for item in some])
+
+    def probabilities(self, pictures: Iterable[Any]) -> Tensor:
         """Probabilities (n, classes) of pictures: paths, PIL pictures or arrays (H, W, 3).
 
         Raises
@@ -106,19 +153,48 @@ class ImageModel:
         ValueError
             If a file is not a picture, or the network's outputs are beyond float32.
         """
-        rows = []
-        with torch.inference_mode():
-            for start in range(0, len(pictures), BATCH):
-                some = pictures[start : start + BATCH]
-                x = torch.stack([self.transform(open_picture(item)) for item in some])
-                outputs = self.network(x).float()
-                check_outputs(outputs)
-                rows.append(outputs.softmax(1))
-        return torch.cat(rows)
+        return torch.cat([self._answers(x) for _, x in self.prepared(pictures)])
+
+    @torch.inference_mode()
+    def _answers(self, x: Tensor) -> Tensor:
+        outputs = self.network(x).float()
+        check_outputs(outputs)
+        return outputs.softmax(1)
+
+    def readable(self, paths: Iterable[Path]) -> tuple[list[Path], Tensor, list[tuple[Path, str]]]:
+        """Answers for those files that can be read.
+
+        Returns
+        -------
+        paths : list of Path
+            Of the files that can be read.
+        probabilities : Tensor (n, classes)
+        skipped : list of (Path, str)
+            Other files, and why they cannot be read.
+        """
+        read: list[Path] = []
+        skipped: list[tuple[Path, str]] = []
+
+        def opened() -> Iterator[Any]:
+            for path in paths:
+                try:
+                    picture = open_picture(path)
+                except SampleError as error:
+                    skipped.append((path, str(error)))
+                    continue
+                read.append(path)
+                yield picture
+
+        rows = [self._answers(x) for _, x in self.prepared(opened())]
+        return read, torch.cat(rows) if rows else torch.empty(0, len(self.classes)), skipped
 
     def top(self, pictures: list[Any], k: int = 5) -> list[list[dict[str, Any]]]:
         """The k most probable classes of each picture: ``label`` and ``probability``."""
-        found = self.probabilities(pictures).topk(min(k, len(self.classes)), dim=1)
+        return self.listed(self.probabilities(pictures), k)
+
+    def listed(self, probabilities: Tensor, k: int = 5) -> list[list[dict[str, Any]]]:
+        """The k most probable classes of each row: ``label`` and ``probability``."""
+        found = probabilities.topk(min(k, len(self.classes)), dim=1)
         return [
             [
                 {"label": self.classes[index], "probability": probability}
@@ -129,52 +205,62 @@ class ImageModel:
 
 
 def predict_file(
-    model: str | os.PathLike[str],
-    source: str | os.PathLike[str],
-    *,
-    skipped: list[str] | None = None,
+    model: str | os.PathLike[str], source: str | os.PathLike[str]
 ) -> list[dict[str, Any]]:
     """Give the five most probable classes of a picture, or of every picture in a folder.
-
-    Parameters
-    ----------
-    model : path
-    source : path
-    skipped : list of str, optional
-        Gets what is wrong with pictures that cannot be read; without it the first one is raised.
 
     Returns
     -------
     list of dict
-        ``input``, the path; ``top``, a list of ``label`` and ``probability``.
+        ``input``, the path; ``top``, a list of ``label`` and ``probability``. Files that cannot be
+        read come last: ``input`` and ``error``.
 
     Raises
     ------
     ModelFileError
         If the model file is not a whole image model.
     ValueError
-        If a file is not a picture, or the folder has none.
+        If no file can be read, or the folder has no pictures.
     """
     source = Path(source)
-    if source.is_dir():
-        paths = sorted(p for p in source.rglob("*") if p.suffix.lower() in PICTURES)
-        if not paths:
-            raise ValueError(f"No pictures in {source}; name a picture, or a folder of some")
-    else:
-        paths = [source]
-    network, found = ImageModel.load(model), []
-    for start in range(0, len(paths), BATCH):
-        good, pictures = [], []
-        for path in paths[start : start + BATCH]:
-            try:
-                pictures.append(open_picture(path))
-                good.append(path)
-            except (ValueError, OSError) as error:
-                if skipped is None:
-                    raise
-                skipped.append(str(error))
-        tops = network.top(pictures) if pictures else []
-        found += [{"input": str(path), "top": top} for path, top in zip(good, tops, strict=True)]
-    if not found and skipped:
-        raise ValueError(skipped[0])
-    return found
+    paths = list_pictures(source) if source.is_dir() else [source]
+    if not paths:
+        raise ValueError(f"{source} must hold images; it has no file {', '.join(PICTURES)}")
+    loaded = ImageModel.load(model)
+    read, probabilities, skipped = loaded.readable(paths)
+    if not read:
+        more = f" (and {len(skipped) - 1} more files)" if len(skipped) > 1 else ""
+        raise ValueError(skipped[0][1] + more)
+    rows: list[dict[str, Any]] = [
+        {"input": str(path), "top": top}
+        for path, top in zip(read, loaded.listed(probabilities), strict=True)
+    ]
+    return rows + [{"input": str(path), "error": why} for path, why in skipped]
+
+
+def describe(header: dict[str, Any]) -> dict[str, Any]:
+    """What a model file says of itself, for ``nrs info``.
+
+    Raises
+    ------
+    ModelFileError
+        If a fact is of another type than it should be.
+    """
+    shown = check_header(header, SHOWN)
+    model, picture = shown.get("model", {}), shown.get("picture", {})
+    facts: dict[str, Any] = {
+        "network": model.get("name"),
+        "head": model.get("head"),
+        "image": f"{picture['size']} pixels" if "size" in picture else None,
+        "classes": shown.get("classes"),
+        "scores": shown.get("metrics"),
+        "settings": {
+            f"{section}.{key}": value
+            for section, values in shown.get("config", {}).items()
+            for key, value in values.items()
+        },
+    }
+    if shown.get("split"):
+        split = shown["split"]
+        facts["measured on"] = f"{100 * split['share']:.3g} % of each class, seed {split['seed']}"
+    return {name: value for name, value in facts.items() if value}

@@ -6,6 +6,7 @@ torchrun --nproc-per-node 4 -m nrs train vision --config imagenet-resnet50-nrs -
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -27,15 +28,18 @@ from nrs.training import (
 )
 from nrs.training.config import ConfigError, config_values, read_config
 from nrs.training.history import History
-from nrs.training.network import evaluate_network
+from nrs.training.network import Loss, class_balance, evaluate_network
+from nrs.vision.augment import Augmentation
 from nrs.vision.data import DataSettings, Parts, Preparation, read_data
-from nrs.vision.models import ModelSettings, build_model, head_parameters
+from nrs.vision.models import ModelSettings, build_model, head_parameters, layer_parameters
 
+_LOGGER = logging.getLogger(__name__)
 # The sections of a configuration file.
 PARTS = {
     "model": ModelSettings,
     "data": DataSettings,
     "picture": Preparation,
+    "augment": Augmentation,
     "train": TrainSettings,
     "run": RunSettings,
 }
@@ -56,17 +60,22 @@ class Outcome:
         On the test pictures, of the weights in the file: ``loss``, ``top1``, ``top5``, ….
     is_writer : bool
         Whether this process wrote the file.
+    split : dict or None
+        How the test pictures were drawn, where they are a part of one folder; see
+        `nrs.vision.data.Parts`.
     """
 
     path: Path
     history: History
     metrics: dict[str, float]
     is_writer: bool = True
+    split: dict[str, Any] | None = None
 
     def summary(self) -> str:
         """The result in a line."""
         top1, top5 = self.metrics["top1"], self.metrics["top5"]
-        return f"top-1 {top1:.2f} %, top-5 {top5:.2f} % on the test pictures; {self.path}"
+        drawn = _drawn(self.split)
+        return f"top-1 {top1:.2f} %, top-5 {top5:.2f} % on the test images{drawn}; {self.path}"
 
 
 def recipes() -> list[str]:
@@ -81,6 +90,27 @@ def recipes() -> list[str]:
         for entry in folder.iterdir()
         if entry.name.endswith(".toml")
     )
+
+
+def describe_recipe(name: str) -> str:
+    """What a recipe of the package is for: the sentence after the command on its first line.
+
+    >>> describe_recipe("folder")
+    'Images of your own: one folder of images per class.'
+    """
+    text = (resources.files("nrs.vision") / f"recipes/{name}.toml").read_text(encoding="utf-8")
+    # The command may take several lines, which a backslash joins.
+    lines = iter(text.splitlines())
+    while next(lines).endswith("\\"):
+        pass
+    words = []
+    for line in lines:
+        if not line.startswith("# "):
+            break
+        words.append(line.removeprefix("# "))
+        if "." in line:
+            break
+    return " ".join(words).partition(". ")[0].rstrip(".") + "."
 
 
 def read_recipe(config: str | os.PathLike[str], overrides: Iterable[str] = ()) -> dict[str, Any]:
@@ -113,9 +143,10 @@ def run(
     out: str | os.PathLike[str],
     *,
     overrides: Iterable[str] = (),
+    extend: bool = False,
     verbose: int = 1,
 ) -> Outcome:
-    """Train what a configuration says; started again it goes on where it was.
+    """Train what a configuration says; started again it resumes where it was.
 
     Parameters
     ----------
@@ -125,6 +156,8 @@ def run(
         Folder for checkpoints, TensorBoard files and ``model.safetensors``.
     overrides : iterable of str
         ``"section.key=value"``.
+    extend : bool
+        Whether a finished run resumes where ``train.epochs`` is now more.
     verbose : int
         See `nrs.training.Progress`.
 
@@ -137,8 +170,12 @@ def run(
     preparation: Preparation = parts["picture"]
     folder = Path(out)
     with processes(settings.device) as group:
-        data = read_data(parts["data"], preparation, settings.seed)
+        data = read_data(parts["data"], preparation, settings.seed, parts["augment"])
         network = build_model(parts["model"], len(data.classes), seed=settings.seed)
+        if group.is_writer:
+            _LOGGER.info("%s", _counted(data))
+        balance = class_balance(data.train.labels, len(data.classes))
+        balanced: str = parts["data"].balance
         history = train_network(
             network,
             data.train,
@@ -146,11 +183,18 @@ def run(
             parts["train"],
             settings,
             select=data.choose is not None,
-            loss=classification_loss(settings.label_smoothing),
+            loss=classification_loss(
+                settings.label_smoothing,
+                balance.to(group.device) if balanced == "loss" else None,
+            ),
+            weights=balance[data.train.labels].tolist() if balanced == "sampling" else None,
+            mix=parts["augment"].of_batch(len(data.classes)),
+            extend=extend,
             group=group,
             folder=folder,
             fingerprint={"config": _identity(parts), "data": _sizes(data)},
-            head=() if parts["train"].head_lr is None else head_parameters(network),
+            head=head_parameters(network),
+            layers=layer_parameters(network) if parts["train"].layer_decay < 1 else (),
             verbose=verbose,
         )
         metrics = evaluate_network(network, data.test, settings, group)
@@ -167,24 +211,30 @@ def run(
                     "picture": asdict(preparation),
                     "config": config_values(parts),
                     "metrics": metrics,
+                    "split": data.split,
                 },
                 made=made_now(
                     seed=settings.seed, pictures=len(data.train), classes=len(data.classes)
                 ),
             )
         group.wait()
-        return Outcome(path, history, metrics, group.is_writer)
+        return Outcome(path, history, metrics, group.is_writer, data.split)
 
 
-def classification_loss(smoothing: float) -> Any:
-    """Cross-entropy, with the auxiliary classifiers of Inception where the network has them."""
+def classification_loss(smoothing: float, weights: Tensor | None = None) -> Loss:
+    """Cross-entropy, with the auxiliary classifiers of Inception where the network has them.
+
+    Labels are whole numbers, or shares of classes ``(B, K)``; `weights` are those of the classes.
+    """
+
+    def of_scores(scores: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(scores, labels, weights, label_smoothing=smoothing)
 
     def loss(module: nn.Module, x: Tensor, labels: Tensor) -> Tensor:
         outputs = module(x)
         if isinstance(outputs, Tensor):
-            return F.cross_entropy(outputs, labels, label_smoothing=smoothing)
-        scores = [score for score in outputs if score is not None]
-        losses = [F.cross_entropy(score, labels, label_smoothing=smoothing) for score in scores]
+            return of_scores(outputs, labels)
+        losses = [of_scores(scores, labels) for scores in outputs if scores is not None]
         return losses[0] + AUXILIARY * torch.stack(losses[1:]).sum()
 
     return loss
@@ -193,7 +243,23 @@ def classification_loss(smoothing: float) -> Any:
 def _identity(parts: dict[str, Any]) -> dict[str, Any]:
     """What makes a run another one; settings of the loop count anyway."""
     values = config_values(parts)
-    return {name: values[name] for name in ("model", "data", "picture")}
+    return {name: values[name] for name in ("model", "data", "picture", "augment")}
+
+
+def _drawn(split: dict[str, Any] | None) -> str:
+    """How the test pictures were drawn from one folder; empty where they were given."""
+    if split is None:
+        return ""
+    share, seed = 100 * split["share"], split["seed"]
+    return f" ({share:.3g} % of each class, drawn by run.seed={seed})"
+
+
+def _counted(data: Parts) -> str:
+    chosen = "" if data.choose is None else f", {len(data.choose):,} to choose the epoch by"
+    return (
+        f"{len(data.train):,} images of {len(data.classes):,} classes to train on{chosen}, "
+        f"{len(data.test):,} to measure on{_drawn(data.split)}"
+    )
 
 
 def _sizes(data: Parts) -> dict[str, int]:
