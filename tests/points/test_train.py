@@ -16,7 +16,7 @@ from nrs.datasets import save_npz
 from nrs.points import PointNet
 from nrs.points.critical import critical_points, critical_weights
 from nrs.points.predict import load_encoder, predict_file
-from nrs.points.train import PARTS, find_config, recipe_names, run
+from nrs.points.train import PARTS, describe_recipe, find_config, recipe_names, run
 from nrs.training import ModelFileError, read_config, write_model
 
 CONFIG = """
@@ -61,13 +61,14 @@ def place(tmp_path_factory):
 def test_every_recipe_is_a_whole_configuration(name):
     path = find_config(name)
     first = path.read_text().splitlines()[0]
-    assert first == f"# nrs train points --config {name} --out runs/{name}"
+    assert first.startswith(f"# nrs train points --config {name} --out runs/{name}")
+    assert describe_recipe(name) in CliRunner().invoke(app, ["train", "points", "--list"]).output
     assert set(tomllib.loads(path.read_text())) == set(PARTS)
     parts = read_config(path, PARTS)
     if name in ("dgcnn", "dgcnn-nrs"):
         assert (parts["train"].optimizer, parts["train"].lr) == ("sgd", 0.1)
         assert parts["run"].label_smoothing == 0.2
-    elif "modelnet10" not in name:
+    elif name not in ("pointnet-modelnet10", "folder"):
         assert (parts["train"].optimizer, parts["run"].batch_size) == ("adam", 24)
         assert parts["augment"].drop == 0.875
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any
 
@@ -41,6 +42,14 @@ def draw_cloud(
     ImportError
         Without matplotlib; the extra ``points`` installs it.
     """
+    content, n_critical = cloud_png(cloud, weights, title=title)
+    with atomic_write(path) as file:
+        file.write(content)
+    return n_critical
+
+
+def cloud_png(cloud: Tensor, weights: Tensor, *, title: str = "") -> tuple[bytes, int]:
+    """The picture that `draw_cloud` writes, and how many points are highlighted."""
     user = "a picture of a cloud"
     figures = import_optional("matplotlib.figure", user, "points")
     canvases = import_optional("matplotlib.backends.backend_agg", user, "points")
@@ -53,9 +62,9 @@ def draw_cloud(
         ax.view_init(elev=elevation, azim=azimuth)
     note = f"{n_critical} of {len(cloud)} points carry half of the decision"
     figure.suptitle(f"{title}\n{note}" if title else note, fontsize=11)
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=110)
-    return n_critical
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=110)
+    return file.getvalue(), n_critical
 
 
 def scatter_cloud(ax: Any, cloud: Tensor, weights: Tensor) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections import Counter
 from pathlib import Path
@@ -13,8 +14,7 @@ from nrs.core.layer import ACTIVATIONS
 from nrs.core.permutations import LAYOUTS
 from nrs.core.subspace_map import FORMULATIONS
 from nrs.datasets import read_cloud
-from nrs.datasets.clouds import TEXTS, cloud_name, is_cloud
-from nrs.datasets.readers.mesh import MESHES
+from nrs.datasets.clouds import KINDS, cloud_name, is_cloud
 from nrs.points.clouds import spread_points, unit_sphere
 from nrs.points.critical import critical_weights
 from nrs.points.encoder import PointEncoder
@@ -112,7 +112,8 @@ def predict_file(
 ) -> list[dict[str, Any]]:
     """Predict the class of a mesh or cloud, or of every one in a folder.
 
-    Of a list of more points than the model was trained on, so many are taken that cover it.
+    Of a list of more points than the model was trained on, so many are taken that cover it. A
+    file of a folder that cannot be read is skipped.
 
     Parameters
     ----------
@@ -128,21 +129,26 @@ def predict_file(
     -------
     list of dict
         ``input``, ``top`` (the most probable classes: ``label`` and ``probability``), and
-        ``picture``.
+        ``picture``; of a skipped file ``input`` and ``error``.
 
     Raises
     ------
     ModelFileError, DatasetFileError, ValueError
-        If the model or a cloud cannot be read.
+        If the model cannot be read, or no cloud can.
     """
     encoder, header = load_encoder(model)
     classes = header["classes"]
-    rows = []
+    rows: list[dict[str, Any]] = []
     drawn: Counter[str] = Counter()
-    for path in _files(Path(source)):
-        n = header["points"]
-        whole = torch.from_numpy(read_cloud(path, n, normals=encoder.normals, whole=True))
-        cloud = unit_sphere(spread_points(whole, n))
+    paths = _files(Path(source))
+    for path in paths:
+        try:
+            cloud = read_prepared(path, encoder, header["points"])
+        except (ValueError, OSError) as error:
+            if len(paths) == 1:
+                raise
+            rows.append({"input": str(path), "error": str(error)})
+            continue
         best = class_probabilities(encoder, cloud.unsqueeze(0))[0].topk(min(TOP, len(classes)))
         top = [
             {"label": classes[label], "probability": round(value, 6)}
@@ -158,7 +164,34 @@ def predict_file(
             draw_cloud(picture, cloud, critical_weights(encoder, cloud), title=title)
             row["picture"] = str(picture)
         rows.append(row)
+    if all("error" in row for row in rows):
+        raise ValueError(f"none of the clouds in {source} can be read: {rows[0]['error']}")
     return rows
+
+
+def read_prepared(path: Path, encoder: PointEncoder, points: int) -> torch.Tensor:
+    """Read a mesh or cloud as an encoder takes it: so many points, in the unit sphere."""
+    whole = torch.from_numpy(read_cloud(path, points, normals=encoder.normals, whole=True))
+    return unit_sphere(spread_points(whole, points))
+
+
+def describe(header: dict[str, Any]) -> dict[str, Any]:
+    """What ``nrs info`` shows of a model of clouds."""
+    header = check_header(header, HEADER)
+    model = header["model"]
+    subspace = model.get("subspace")
+    default = inspect.signature(ENCODERS[model["name"]]).parameters["normals"]
+    facts = {
+        "encoder": model["name"],
+        "head": "plain" if subspace is None else {"nrs": dict(subspace)},
+        "classes": header["classes"],
+        "points": header["points"],
+        "normals": bool(model.get("normals", default.default)),
+    }
+    test = header.get("test")
+    if isinstance(test, dict) and isinstance(test.get("top1"), float):
+        facts["test"] = f"accuracy {test['top1']:.2f} %"
+    return facts
 
 
 def _files(source: Path) -> list[Path]:
@@ -166,7 +199,5 @@ def _files(source: Path) -> list[Path]:
         return [source]
     found = sorted(filter(is_cloud, source.iterdir()))
     if not found:
-        raise ValueError(
-            f"{source} must hold files {', '.join((*MESHES, *TEXTS))}, however: it has none"
-        )
+        raise ValueError(f"{source} must hold files {', '.join(KINDS)}; it has none")
     return found
