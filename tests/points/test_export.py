@@ -43,7 +43,7 @@ def clouds(model, n, seed=0):
 HEAVY = ("pointconv", "rscnn")
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", HEAVY)
 def test_every_encoder_is_one_graph_for_any_number_of_clouds(name):
     model = learned(name, normals=False)
     rows = {0: torch.export.Dim("rows")}

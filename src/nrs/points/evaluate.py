@@ -13,7 +13,7 @@ from torch import Tensor
 from nrs.datasets.cloud_folders import measured_clouds
 from nrs.files.folder import Drawing, EvaluatedFolder, score_files
 from nrs.points.clouds import choose_points, unit_sphere
-from nrs.points.critical import critical_weights
+from nrs.points.critical import critical_points, critical_weights
 from nrs.points.encoder import PointEncoder
 from nrs.points.picture import cloud_png
 from nrs.points.predict import class_probabilities, describe, load_encoder, read_prepared
@@ -54,9 +54,10 @@ def evaluate_folder(
 
     def draw(place: int) -> list[Drawing]:
         cloud, label = clouds.clouds[place], int(probabilities[place].argmax())
-        png, n_critical = cloud_png(cloud, critical_weights(encoder, cloud, label))
+        weights = critical_weights(encoder, cloud, label)
+        n_critical = len(critical_points(weights))
         caption = f"{n_critical} points carry half of the gradient of {classes[label]!r}"
-        return [(caption, png)]
+        return [(caption, cloud_png(cloud, weights))]
 
     facts = describe(header)
     return EvaluatedFolder(

@@ -183,7 +183,7 @@ def describe(header: dict[str, Any]) -> dict[str, Any]:
     default = inspect.signature(ENCODERS[model["name"]]).parameters["normals"]
     facts = {
         "encoder": model["name"],
-        "head": "plain" if subspace is None else {"nrs": dict(subspace)},
+        "head": "plain" if subspace is None else f"NRS ({_listed(subspace)})",
         "classes": header["classes"],
         "points": header["points"],
         "normals": bool(model.get("normals", default.default)),
@@ -192,6 +192,10 @@ def describe(header: dict[str, Any]) -> dict[str, Any]:
     if isinstance(test, dict) and isinstance(test.get("top1"), float):
         facts["test"] = f"accuracy {test['top1']:.2f} %"
     return facts
+
+
+def _listed(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in arguments.items())
 
 
 def _files(source: Path) -> list[Path]:
