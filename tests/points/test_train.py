@@ -181,6 +181,13 @@ def test_a_folder_is_predicted_file_by_file(place, tmp_path):
     rows = predict_file(model, tmp_path / "clouds", pictures=None)
     assert len(rows) == 2
     assert "picture" not in rows[0]
+    # Those that cannot be read are named, in folders within it too.
+    (tmp_path / "clouds" / "more").mkdir()
+    (tmp_path / "clouds" / "more" / "cut.off").write_text(OFF[:-5])
+    (tmp_path / "clouds" / ".hidden.off").write_text(OFF)
+    rows = predict_file(model, tmp_path / "clouds", pictures=None)
+    assert [Path(row["input"]).name for row in rows] == ["c0.txt", "c1.txt", "cut.off"]
+    assert "cut.off must be a mesh (.off) file; it declares" in rows[2]["error"]
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match="it has none"):
         predict_file(model, tmp_path / "none")

@@ -244,14 +244,15 @@ def checksum(entries: Entries, folder: Path) -> str:
 
 def classes_of(folder: Path) -> Entries:
     """Class and file of ``<class>/<file>``; hidden and empty folders are passed over."""
-    return [(path.parent.name, path) for path in _visible(folder, "*/*")]
+    return [(path.parent.name, path) for path in visible_clouds(folder, "*/*")]
 
 
 def _of_classes(folder: Path, pattern: str) -> Entries:
-    return [(path.parent.parent.name, path) for path in _visible(folder, pattern)]
+    return [(path.parent.parent.name, path) for path in visible_clouds(folder, pattern)]
 
 
-def _visible(folder: Path, pattern: str) -> list[Path]:
+def visible_clouds(folder: Path, pattern: str) -> list[Path]:
+    """Files of clouds, sorted, that are not hidden nor in a hidden folder."""
     found = [path for path in sorted(folder.glob(pattern)) if is_cloud(path)]
     return [one for one in found if not any(p[0] == "." for p in one.relative_to(folder).parts)]
 

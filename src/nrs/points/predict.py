@@ -14,7 +14,8 @@ from nrs.core.layer import ACTIVATIONS
 from nrs.core.permutations import LAYOUTS
 from nrs.core.subspace_map import FORMULATIONS
 from nrs.datasets import read_cloud
-from nrs.datasets.clouds import KINDS, cloud_name, is_cloud
+from nrs.datasets.cloud_folders import visible_clouds
+from nrs.datasets.clouds import KINDS, cloud_name
 from nrs.points.clouds import spread_points, unit_sphere
 from nrs.points.critical import critical_weights
 from nrs.points.encoder import PointEncoder
@@ -110,7 +111,7 @@ def predict_file(
     *,
     pictures: str | os.PathLike[str] | None = ".",
 ) -> list[dict[str, Any]]:
-    """Predict the class of a mesh or cloud, or of every one in a folder.
+    """Predict the class of a mesh or cloud, or of every one in a folder and those within it.
 
     Of a list of more points than the model was trained on, so many are taken that cover it. A
     file of a folder that cannot be read is skipped.
@@ -201,7 +202,7 @@ def _listed(arguments: dict[str, Any]) -> str:
 def _files(source: Path) -> list[Path]:
     if not source.is_dir():
         return [source]
-    found = sorted(filter(is_cloud, source.iterdir()))
+    found = visible_clouds(source, "**/*")
     if not found:
         raise ValueError(f"{source} must hold files {', '.join(KINDS)}; it has none")
     return found
