@@ -118,9 +118,10 @@ def test_a_plain_folder_is_divided_by_the_seed(tmp_path):
     assert np.bincount(found.y_train).tolist() == [8, 4]
     assert np.bincount(found.y_test).tolist() == [2, 1]
     assert (found.split["share"], found.split["seed"]) == (0.2, 3)
-    files = [find_clouds(tmp_path, seed=seed).measured for seed in range(8)]
+    entries = find_clouds(tmp_path).train
+    files = [divide(entries, 0.2, seed)[1] for seed in range(8)]
     assert len({tuple(one) for one in files}) > 1
-    assert find_clouds(tmp_path, seed=3).measured == files[3]
+    assert divide(entries, 0.2, 3)[1] == files[3]
     # What training left out is found again, wherever the folder is, until its files are others.
     moved = tmp_path.with_name(tmp_path.name + "-moved")
     os.rename(tmp_path, moved)
@@ -139,13 +140,28 @@ def test_a_class_of_one_cloud_cannot_be_divided(tmp_path):
     with pytest.raises(DatasetFileError, match="'sofa' has 1"):
         read_cloud_folder(tmp_path, 8)
     with pytest.raises(ValueError, match="test_share must be between 0 and 1; got 1"):
-        divide(find_clouds, 1, 0)
+        divide([], 1, 0)
+    # They can be measured on, all of them.
+    assert len(measured_clouds(tmp_path)[0]) == 3
 
 
 def test_a_train_folder_alone_is_divided(tmp_path):
     put(tmp_path, *(f"train/bed/{i}.off" for i in range(5)))
     found = read_cloud_folder(tmp_path, 8)
     assert (len(found.X_train), len(found.X_test)) == (4, 1)
+
+
+@pytest.mark.parametrize("form", ["test/bed/0.off", "bed/test/0.off"])
+def test_a_test_folder_alone_can_be_measured_on(tmp_path, form):
+    put(tmp_path, form)
+    assert [name for name, _ in measured_clouds(tmp_path)[0]] == ["bed"]
+    with pytest.raises(DatasetFileError, match="training clouds of every class; 'bed' has none"):
+        read_cloud_folder(tmp_path, 8)
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    put(tmp_path, "train/0.off", "train/1.off", "test/0.off", "test/1.off")
+    assert read_cloud_folder(tmp_path, 8).classes == ("test", "train")
 
 
 def test_files_that_cannot_be_read_are_named_and_skipped(tmp_path):
@@ -169,7 +185,7 @@ def test_files_that_cannot_be_read_are_named_and_skipped(tmp_path):
     for i in range(2):
         (tmp_path / f"train/b/{i}.off").write_text("")
     with pytest.raises(
-        DatasetFileError, match="a train cloud that can be read of 'b'; it has none"
+        DatasetFileError, match="training cloud of 'b' that can be read; it has none"
     ):
         read_cloud_folder(tmp_path, 8)
 

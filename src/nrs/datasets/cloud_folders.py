@@ -54,16 +54,22 @@ class CloudFolder:
 
 @dataclass(frozen=True)
 class CloudFiles:
-    """The files of a folder: to train on and to measure on; see `find_clouds`.
+    """The files of a folder; see `find_clouds`.
 
-    `test` is the name of the part to measure on, "" for files drawn from a folder without one;
-    `ordered` says whether the first points of a list cover its object.
+    Attributes
+    ----------
+    train, measured : list of (str, Path)
+        Class and file of each cloud to train on, and to measure on; `measured` is None where the
+        folder has no part for that.
+    part : str
+        The name of that part.
+    ordered : bool
+        Whether the first points of a list cover its object.
     """
 
     train: Entries
-    measured: Entries
-    test: str = ""
-    split: dict[str, Any] | None = None
+    measured: Entries | None
+    part: str = ""
     ordered: bool = False
 
 
@@ -110,22 +116,23 @@ def read_cloud_folder(
     """
     check_points(n)
     folder = Path(folder)
-    hdf5 = _hdf5_files(folder)
-    if hdf5:
+    if hdf5 := hdf5_files(folder):
         return _hdf5_folder(folder, hdf5, n, normals)
-    files = find_clouds(folder, test_share=test_share, seed=seed)
-    parts = {"train": files.train, "test": files.measured}
-    classes = tuple(sorted({name for name, _ in files.train}))
-    if unknown := sorted({name for name, _ in files.measured} - set(classes)):
+    files = find_clouds(folder)
+    train, measured, split = files.train, files.measured, None
+    if measured is None:
+        split = {"share": test_share, "seed": seed, "files": checksum(train, folder)}
+        train, measured = divide(train, test_share, seed)
+    classes = tuple(sorted({name for name, _ in train}))
+    if unknown := sorted({name for name, _ in measured} - set(classes)):
         raise DatasetFileError(
             f"{folder} must have training clouds of every class; {unknown[0]!r} has none. Add "
             "some, or remove its test clouds."
         )
-    total, done = sum(map(len, parts.values())), 0
-    X: dict[str, Clouds] = {}
-    y: dict[str, NDArray[np.int64]] = {}
+    done, total = 0, len(train) + len(measured)
+    parts: list[tuple[Clouds, NDArray[np.int64]]] = []
     skipped: list[tuple[Path, str]] = []
-    for part, entries in parts.items():
+    for entries in (train, measured):
         clouds = np.empty((len(entries), n, 6 if normals else 3), np.float32)
         labels: list[int] = []
         for name, path in entries:
@@ -138,21 +145,17 @@ def read_cloud_folder(
             done += 1
             if progress is not None:
                 progress(done, total)
-        X[part], y[part] = clouds[: len(labels)], np.array(labels, np.int64)
-        absent = set(range(len(classes))) - set(labels) if part == "train" else not labels
-        if absent:
-            reason = f" {skipped[0][1]}" if skipped else ""
-            raise DatasetFileError(
-                f"{folder} must have a {part} cloud that can be read"
-                + (f" of {classes[min(absent)]!r}" if isinstance(absent, set) else "")
-                + f"; it has none.{reason}"
-            )
-    return CloudFolder(X["train"], y["train"], X["test"], y["test"], classes, skipped, files.split)
+        parts.append((clouds[: len(labels)], np.array(labels, np.int64)))
+    (X_train, y_train), (X_test, y_test) = parts
+    absent = [name for place, name in enumerate(classes) if place not in y_train]
+    if absent or not len(y_test):
+        what = f"a training cloud of {absent[0]!r}" if absent else "a test cloud"
+        why = f" {skipped[0][1]}" if skipped else ""
+        raise DatasetFileError(f"{folder} must hold {what} that can be read; it has none.{why}")
+    return CloudFolder(X_train, y_train, X_test, y_test, classes, skipped, split)
 
 
-def find_clouds(
-    folder: str | os.PathLike[str], *, test_share: float = TEST_SHARE, seed: int = 0
-) -> CloudFiles:
+def find_clouds(folder: str | os.PathLike[str]) -> CloudFiles:
     """Which files of a folder are for training, and which to measure on; see `read_cloud_folder`.
 
     Raises
@@ -167,23 +170,25 @@ def find_clouds(
         raise FileNotFoundError(f"Folder of clouds not found: {folder}")
     if (listed := _listed_files(folder)) is not None:
         return CloudFiles(listed["train"], listed["test"], "test", ordered=True)
-    inner = {part: _of_classes(folder, f"*/{part}/*") for part in ("train", *MEASURED)}
-    test = next((part for part in MEASURED if inner[part]), "")
-    if inner["train"] and test:
-        return CloudFiles(inner["train"], inner[test], test)
-    train = classes_of(folder / "train") if (folder / "train").is_dir() else classes_of(folder)
-    test = next((part for part in MEASURED if (folder / part).is_dir()), "")
-    if train and test and (folder / "train").is_dir():
-        return CloudFiles(train, classes_of(folder / test), test)
-    if not train:
+    for pattern, level in (("{}/*/*", 0), ("*/{}/*", 1)):
+        of_part = {
+            part: [
+                (path.parents[level].name, path)
+                for path in visible_clouds(folder, pattern.format(part))
+            ]
+            for part in ("train", *MEASURED)
+        }
+        part = next((part for part in MEASURED if of_part[part]), "")
+        if of_part["train"] or part:
+            return CloudFiles(of_part["train"], of_part[part] if part else None, part)
+    plain = [(path.parent.name, path) for path in visible_clouds(folder, "*/*")]
+    if not plain:
         raise DatasetFileError(
             f"{folder} must hold clouds in folders <class>/, train/<class>/ and test/<class>/, or "
             "<class>/train/ and <class>/test/, or texts with lists of names, or HDF5 files; no "
             "such files were found."
         )
-    kept, held = divide(train, test_share, seed)
-    drawn = {"share": test_share, "seed": seed, "files": checksum(train, folder)}
-    return CloudFiles(kept, held, split=drawn)
+    return CloudFiles(plain, None)
 
 
 def measured_clouds(
@@ -194,14 +199,12 @@ def measured_clouds(
     Those of the part for it where there is one. Of the folder that was divided as `split` says (see
     `CloudFolder.split`), those that were left out of training; else all.
     """
-    folder = Path(folder)
     files = find_clouds(folder)
-    if files.split is None:
-        return files.measured, f"the clouds in {files.test}/"
-    everything = sorted([*files.train, *files.measured])
-    if split is None or split.get("files") != checksum(everything, folder):
-        return everything, ""
-    held = divide(everything, split["share"], split["seed"])[1]
+    if files.measured is not None:
+        return files.measured, f"the clouds in {files.part}/"
+    if split is None or split["files"] != checksum(files.train, Path(folder)):
+        return files.train, ""
+    held = divide(files.train, split["share"], split["seed"])[1]
     share = f"{100 * split['share']:.3g} % of each class"
     return held, f"the {len(held):,} clouds that training left out, {share}"
 
@@ -242,15 +245,6 @@ def checksum(entries: Entries, folder: Path) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-def classes_of(folder: Path) -> Entries:
-    """Class and file of ``<class>/<file>``; hidden and empty folders are passed over."""
-    return [(path.parent.name, path) for path in visible_clouds(folder, "*/*")]
-
-
-def _of_classes(folder: Path, pattern: str) -> Entries:
-    return [(path.parent.parent.name, path) for path in visible_clouds(folder, pattern)]
-
-
 def visible_clouds(folder: Path, pattern: str) -> list[Path]:
     """Files of clouds, sorted, that are not hidden nor in a hidden folder."""
     found = [path for path in sorted(folder.glob(pattern)) if is_cloud(path)]
@@ -283,7 +277,14 @@ def _listed_files(folder: Path) -> dict[str, Entries] | None:
     return found
 
 
-def _hdf5_files(folder: Path) -> list[Path]:
+def hdf5_files(folder: Path) -> list[Path]:
+    """The HDF5 files of a folder, sorted.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    """
     if not folder.is_dir():
         raise FileNotFoundError(f"Folder of clouds not found: {folder}")
     return [path for path in sorted(folder.iterdir()) if path.suffix.lower() in HDF5]

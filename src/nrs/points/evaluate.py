@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nrs.datasets.cloud_folders import measured_clouds
+from nrs.datasets.cloud_folders import hdf5_files, measured_clouds
 from nrs.files.folder import Drawing, EvaluatedFolder, score_files
 from nrs.points.clouds import choose_points, unit_sphere
 from nrs.points.critical import critical_points, critical_weights
@@ -29,8 +29,8 @@ def evaluate_folder(
     """Score an encoder on a folder of clouds; see `nrs.datasets.read_cloud_folder` for its forms.
 
     Of a folder with a part to measure on, that part; of the one folder that the model was trained
-    on, the clouds that training left out for this; of an .npz file its test clouds. Every cloud is
-    read as ``nrs predict`` reads it.
+    on, the clouds that training left out for this; of an .npz file or HDF5 files the test clouds.
+    A file is read as ``nrs predict`` reads it.
 
     Raises
     ------
@@ -43,8 +43,8 @@ def evaluate_folder(
     classes: list[str] = header["classes"]
     clouds = _Clouds(encoder, header["points"])
     path = Path(folder)
-    if path.suffix == ".npz":
-        truth, note = clouds.read_arrays(path, classes), "the test clouds of the file"
+    if path.suffix == ".npz" or hdf5_files(path):
+        truth, note = clouds.read_arrays(path, classes), "the test clouds"
     else:
         entries, note = measured_clouds(path, header.get("split"))
         _check_classes(path, {name for name, _ in entries}, classes)

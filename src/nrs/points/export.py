@@ -25,6 +25,7 @@ class CloudModule(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> from nrs.points import PointNet
     >>> CloudModule(PointNet(10))(torch.rand(2, 64, 3) * 100).sum(1).allclose(torch.ones(2))
     True

@@ -61,6 +61,8 @@ _ARGUMENTS = {
     "bandwidths": list_of(number(0), 3, 3),
 }
 _CLASSES = integer(1, 1 << 24)
+# How the clouds to measure on were drawn from a folder that had no part for them.
+_SPLIT = record({"share": number(0, 1), "seed": integer(0, (1 << 63) - 1), "files": text()})
 HEADER = record(
     {
         "model": record(
@@ -68,7 +70,9 @@ HEADER = record(
         ),
         "classes": list_of(text(), 1),
         "points": integer(1, 1 << 16),
+        "split": optional(_SPLIT),
     },
+    defaults={"split": None},
     others=anything,
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -81,10 +82,7 @@ def load_clouds(
     if path.suffix == ".npz" and path.is_file():
         return _of_arrays(path)
     if path.is_dir():
-        found = read_cloud_folder(path, stored, normals=normals, seed=seed, test_share=test_share)
-        for _, why in found.skipped:
-            logger.warning("skipped %s", why)
-        return found
+        return _of_folder(path, stored, normals=normals, seed=seed, test_share=test_share)
     known = {name.lower(): name for name in names()}
     name = known.get(str(source).lower())
     if name is None or info(name).kind != "points":
@@ -102,13 +100,20 @@ def load_clouds(
     return CloudFolder(data.X_train, labels[0], data.X_test, labels[1], _CLASSES[name])
 
 
+def _of_folder(path: Path, stored: int, **arguments: Any) -> CloudFolder:
+    found = read_cloud_folder(path, stored, **arguments)
+    for _, why in found.skipped:
+        logger.warning("skipped %s", why)
+    return found
+
+
 def _of_meshes(name: str, stored: int, normals: bool) -> CloudFolder:
     """Sample the meshes of a catalog entry once, and keep the points."""
     ending = "-normals" if normals else ""
     kept = cache_folder() / "clouds" / f"{info(name).file}-{stored}{ending}.npz"
     if kept.is_file():
         return _of_arrays(kept)
-    found = read_cloud_folder(get(name), stored, normals=normals)
+    found = _of_folder(get(name), stored, normals=normals)
     kept.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: vars(found)[name] for name in ("X_train", "y_train", "X_test", "y_test")}
     save_npz(kept, {**arrays, "classes": np.array(found.classes)})
