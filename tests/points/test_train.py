@@ -1,7 +1,9 @@
 """From a configuration file to a model file to a prediction with its picture."""
 
+import dataclasses
 import gzip
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -81,6 +83,13 @@ def test_recipes_differ_from_their_baselines_by_the_subspace_only():
         assert nrs == plain
 
 
+def test_every_key_is_in_the_documents():
+    text = (Path(__file__).parents[2] / "docs" / "points.md").read_text(encoding="utf-8")
+    found = set(re.findall(r"^\| `(\w+\.\w+)` \|", text, re.MULTILINE))
+    own = ("model", "data", "augment")
+    assert found == {f"{part}.{f.name}" for part in own for f in dataclasses.fields(PARTS[part])}
+
+
 def test_a_missing_configuration_names_the_recipes():
     with pytest.raises(FileNotFoundError, match="pointnet2-nrs"):
         find_config("no-such")
@@ -98,6 +107,10 @@ def test_a_longer_run_resumes(place, tmp_path):
     run(place / "shapes.toml", tmp_path, overrides=changes, verbose=0)
     outcome = run(place / "shapes.toml", tmp_path, overrides=changes, verbose=0)
     assert outcome.epochs == 2
+    longer = [*changes, "train.epochs=3"]
+    assert (
+        run(place / "shapes.toml", tmp_path, overrides=longer, extend=True, verbose=0).epochs == 3
+    )
     assert list((tmp_path / "checkpoint").iterdir())
 
 

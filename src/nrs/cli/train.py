@@ -105,6 +105,9 @@ def points(
     ] = None,
     out: Out = Path("run"),
     changes: Sets = None,
+    extend: Annotated[
+        bool, typer.Option("--extend", help="Resume a finished run for more train.epochs.")
+    ] = False,
     listed: Annotated[
         bool, typer.Option("--list", help="List the recipes of this package and exit.")
     ] = False,
@@ -130,6 +133,7 @@ def points(
             config or "folder",
             out,
             overrides=[*of_folder, *(changes or [])],
+            extend=extend,
             verbose=0 if quiet else 2,
         )
     if outcome.is_writer and not quiet:

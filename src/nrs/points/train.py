@@ -162,6 +162,7 @@ def run(
     out: str | os.PathLike[str] = "run",
     *,
     overrides: Sequence[str] = (),
+    extend: bool = False,
     verbose: int = 1,
 ) -> Outcome:
     """Train as a configuration says; started again it resumes where it was.
@@ -175,6 +176,8 @@ def run(
         Folder of the run: checkpoints, and ``model.safetensors`` at the end.
     overrides : sequence of str
         ``"section.key=value"``.
+    extend : bool
+        Whether a finished run resumes where ``train.epochs`` is now more.
     verbose : int
         See `nrs.training.Progress`.
 
@@ -223,6 +226,7 @@ def run(
             settings,
             select=bool(held),
             loss=network_loss(model, settings.label_smoothing),
+            extend=extend,
             group=group,
             folder=folder,
             fingerprint={"model": description, "data": asdict(data_part)},
