@@ -39,13 +39,14 @@ def clouds(model, n, seed=0):
     return torch.from_numpy(x)
 
 
-# The two that take longest to export share their operations with the others.
-HEAVY = ("pointconv", "rscnn")
+# An export takes seconds. PointNet's is tested by the commands of the documents, and the others
+# share their operations with these two.
+QUICK = ("pointnet2", "dgcnn")
 
 
-@pytest.mark.parametrize("name", HEAVY)
-def test_every_encoder_is_one_graph_for_any_number_of_clouds(name):
-    model = learned(name, normals=False)
+def test_an_encoder_is_one_graph_for_any_number_of_clouds():
+    # The one with densities.
+    model = learned("pointconv", normals=False)
     rows = {0: torch.export.Dim("rows")}
     program = torch.export.export(model, (clouds(model, 2),), dynamic_shapes=(rows,))
     x = clouds(model, 5)
@@ -54,7 +55,7 @@ def test_every_encoder_is_one_graph_for_any_number_of_clouds(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.heavy] * (n in HEAVY)) for n in ENCODERS]
+    "name", [pytest.param(n, marks=[pytest.mark.heavy] * (n not in QUICK)) for n in ENCODERS]
 )
 def test_every_encoder_gives_the_same_answer_as_onnx(name, tmp_path):
     model = learned(name, normals=name in ("pointnet2", "pointconv"))
