@@ -1,4 +1,4 @@
-"""Clouds from text, and folders in the forms in which ModelNet is published."""
+"""One cloud: texts, arrays, meshes of every format."""
 
 import gzip
 
@@ -19,7 +19,7 @@ def test_text_of_commas_or_blanks(tmp_path):
     path.write_text("0 1 2\n3 4 5\n6 7 8\n")
     assert read_cloud(path, 2).shape == (2, 3)
     assert read_cloud(path, 2, whole=True).shape == (3, 3)
-    with pytest.raises(DatasetFileError, match="a point has 3 numbers"):
+    with pytest.raises(DatasetFileError, match="it has no normals"):
         read_cloud(path, 2, normals=True)
 
 
@@ -79,80 +79,115 @@ def test_damaged_text_is_named(tmp_path, text, message):
 
 
 def test_an_unknown_ending_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"however: 'a\.jpg'"):
+    with pytest.raises(ValueError, match=r"got 'a\.jpg'"):
         read_cloud(tmp_path / "a.jpg")
 
 
-def test_a_folder_of_meshes(tmp_path):
-    for kind, size in (("table", 1), ("night_stand", 2)):
-        for part, n in (("train", 3), ("test", 2)):
-            (tmp_path / kind / part).mkdir(parents=True)
-            for i in range(n):
-                (tmp_path / kind / part / f"{kind}_{i:04}.off").write_text(OFF.format(size))
-    seen = []
-    found = read_cloud_folder(
-        tmp_path, 16, normals=True, progress=lambda done, total: seen.append((done, total))
+def test_colours_are_not_taken_for_normals(tmp_path):
+    generator = np.random.default_rng(0)
+    xyz = generator.normal(size=(30, 3))
+    normals = xyz / np.linalg.norm(xyz, axis=1, keepdims=True)
+    rows = {
+        "bytes.txt": np.hstack([xyz, generator.integers(0, 256, (30, 3))]),
+        "shares.npy": np.hstack([xyz, generator.random((30, 3))]),
+        "normals.npy": np.hstack([xyz, normals]).astype(np.float16),
+        "normals.txt": np.hstack([xyz, normals]),
+    }
+    for name, table in rows.items():
+        path = tmp_path / name
+        np.save(path, table) if path.suffix == ".npy" else np.savetxt(path, table, fmt="%.4f")
+        np.testing.assert_allclose(read_cloud(path, 30), xyz, atol=2e-3)
+        if "normals" in name:
+            np.testing.assert_allclose(
+                read_cloud(path, 30, normals=True)[:, 3:], normals, atol=0.02
+            )
+        else:
+            with pytest.raises(DatasetFileError, match="it has no normals"):
+                read_cloud(path, 30, normals=True)
+    table = np.hstack([normals, 9 * xyz, xyz])
+    (tmp_path / "named.csv").write_text(
+        "nx,ny,nz,r,g,b,x,y,z\n" + "\n".join(",".join(f"{v:.6f}" for v in row) for row in table)
     )
-    assert found.classes == ("night_stand", "table")
-    assert found.X_train.shape == (6, 16, 6)
-    assert found.X_test.shape == (4, 16, 6)
-    assert found.y_train.tolist() == [0, 0, 0, 1, 1, 1]
-    assert found.X_train[0, :, 0].max() > 1 >= found.X_train[3, :, 0].max()
-    assert not np.array_equal(found.X_train[0], found.X_train[1])
-    assert seen[-1] == (10, 10)
-    again = read_cloud_folder(tmp_path, 16, normals=True)
-    assert np.array_equal(again.X_test, found.X_test)
+    found = read_cloud(tmp_path / "named.csv", 30, normals=True)
+    np.testing.assert_allclose(found, np.hstack([xyz, normals]), atol=1e-5)
 
 
-def test_packed_meshes_of_a_folder_are_read_too(tmp_path):
-    for part in ("train", "test"):
-        (tmp_path / "table" / part).mkdir(parents=True)
-        path = tmp_path / "table" / part / "table_0001.off.gz"
-        path.write_bytes(gzip.compress(OFF.format(1).encode()))
-        (tmp_path / "table" / part / "._table_0001.off.gz").write_bytes(b"left behind")
-    assert read_cloud_folder(tmp_path, 8).X_train.shape == (1, 8, 3)
+def test_arrays_hold_points_and_maybe_normals(tmp_path):
+    xyz = np.arange(12, dtype=np.int16).reshape(4, 3)
+    np.save(tmp_path / "a.npy", xyz)
+    (tmp_path / "a.npy.gz").write_bytes(gzip.compress((tmp_path / "a.npy").read_bytes()))
+    np.savez(tmp_path / "one.npz", anything=xyz)
+    np.savez(tmp_path / "two.npz", label=3, Points=xyz, normals=np.eye(4, 3) + 2)
+    for name in ("a.npy", "a.npy.gz", "one.npz", "two.npz"):
+        assert read_cloud(tmp_path / name).tolist() == xyz.tolist()
+    assert (
+        read_cloud(tmp_path / "two.npz", normals=True)[:, 3:].tolist()
+        == (np.eye(4, 3) + 2).tolist()
+    )
+    np.savez(tmp_path / "none.npz", a=xyz, b=xyz)
+    np.savez(tmp_path / "few.npz", points=xyz, normals=np.ones((3, 3)))
+    np.save(tmp_path / "flat.npy", xyz[:, :2])
+    np.save(tmp_path / "words.npy", xyz.astype(str))
+    np.save(tmp_path / "objects.npy", np.array([[1, 2, [3]]], object), allow_pickle=True)
+    whole = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "cut.npy").write_bytes(whole[:-5])
+    huge = whole.replace(b"(4, 3)", b"(9999999999, 3)")
+    (tmp_path / "huge.npy").write_bytes(huge.replace(b" " * 9 + b"\n", b"\n"))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:-40])
+    (tmp_path / "empty.npy").write_bytes(b"")
+    for name, message in {
+        "none.npz": "no array is named points or xyz; it holds a, b",
+        "few.npz": "4 points have 3 normals",
+        "flat.npy": r"\(points, 3 or more\); got int16 \(4, 2\)",
+        "words.npy": "must be numbers",
+        "objects.npy": "allow_pickle=False",
+        "cut.npy": "must be a cloud",
+        "huge.npy": "must be a cloud",
+        "cut.npz": "must be a cloud",
+        "empty.npy": "must be a cloud",
+    }.items():
+        with pytest.raises(DatasetFileError, match=message):
+            read_cloud(tmp_path / name)
 
 
-def test_a_folder_of_texts_with_lists(tmp_path):
-    rows = "\n".join(f"{i},{i},{i},0,0,1" for i in range(4))
-    for name in ("night_stand_0001", "night_stand_0002", "sofa_0001"):
-        kind = name.rpartition("_")[0]
-        (tmp_path / kind).mkdir(exist_ok=True)
-        (tmp_path / kind / f"{name}.txt").write_text(rows)
-    (tmp_path / "modelnet40_train.txt").write_text("night_stand_0001\nsofa_0001\n")
-    (tmp_path / "modelnet40_test.txt").write_text("night_stand_0002\n")
-    found = read_cloud_folder(tmp_path, 6)
-    assert found.classes == ("night_stand", "sofa")
-    assert found.y_train.tolist() == [0, 1]
-    # Four points give six: two come twice.
-    assert found.X_test[0, :, 0].tolist() == [0, 1, 2, 3, 0, 1]
-    (tmp_path / "modelnet40_train.txt").write_text("absent_0001\n" * 9)
-    with pytest.raises(DatasetFileError, match="is not there"):
-        read_cloud_folder(tmp_path, 6)
+@pytest.mark.parametrize("kind", ["off", "obj", "ply", "stl", "glb"])
+def test_every_format_of_a_mesh_gives_its_surface(tmp_path, kind):
+    trimesh = pytest.importorskip("trimesh")
+    path = tmp_path / f"ball.{kind}"
+    trimesh.creation.icosphere(subdivisions=2).export(path)
+    cloud = read_cloud(path, 200, normals=True)
+    assert cloud.shape == (200, 6)
+    np.testing.assert_allclose(np.linalg.norm(cloud[:, :3], axis=1), 1, atol=0.05)
+    assert ((cloud[:, :3] * cloud[:, 3:]).sum(1) > 0.9).all()
+    assert np.array_equal(cloud, read_cloud(path, 200, normals=True))
+    assert not np.array_equal(cloud, read_cloud(path, 200, normals=True, seed=1))
+    content = path.read_bytes()
+    for cut in (0, 30, len(content) // 2):
+        path.write_bytes(content[:cut])
+        # What is left of an .obj file may be whole points.
+        if kind == "obj" and cut:
+            continue
+        with pytest.raises(DatasetFileError, match=f"ball.{kind} must be a mesh"):
+            read_cloud(path)
 
 
-def test_a_folder_of_hdf5_files(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    for name, n in (("ply_data_train0", 3), ("ply_data_train1", 2), ("ply_data_test0", 2)):
-        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
-            file["data"] = np.random.default_rng(0).normal(size=(n, 8, 3)).astype(np.float32)
-            file["normal"] = np.ones((n, 8, 3), np.float32)
-            file["label"] = np.arange(n, dtype=np.uint8)[:, None]
-    found = read_cloud_folder(tmp_path, 4, normals=True)
-    assert found.X_train.shape == (5, 4, 6)
-    assert (found.X_train[..., 3:] == 1).all()
-    assert found.classes == ("0", "1", "2")
-    (tmp_path / "shape_names.txt").write_text("airplane\nbathtub\nbed\n")
-    assert read_cloud_folder(tmp_path, 4).classes == ("airplane", "bathtub", "bed")
-    # Eight points give twelve: four come twice.
-    more = read_cloud_folder(tmp_path, 12).X_train
-    assert np.array_equal(more[:, 8:], more[:, :4])
-    (tmp_path / "shape_names.txt").write_text("airplane\nbathtub\n")
-    with pytest.raises(DatasetFileError, match=r"2 names .* label 2"):
-        read_cloud_folder(tmp_path, 4)
-    (tmp_path / "ply_data_test0.h5").unlink()
-    with pytest.raises(DatasetFileError, match="'test' in their names"):
-        read_cloud_folder(tmp_path, 4)
+def test_the_parts_of_a_scene_are_one_mesh(tmp_path):
+    trimesh = pytest.importorskip("trimesh")
+    scene = trimesh.Scene(trimesh.creation.box())
+    scene.add_geometry(trimesh.creation.box(), transform=np.eye(4) + np.eye(4, k=3) * 5)
+    scene.export(tmp_path / "two.glb")
+    x = read_cloud(tmp_path / "two.glb", 400)[:, 0]
+    assert x.max() == pytest.approx(5.5, abs=0.01)
+    assert (x > 2).mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_mesh_without_faces_is_a_cloud(tmp_path):
+    (tmp_path / "a.obj").write_text("v 0 0 0 1 0 0\nv 1 2 3 0 1 0\n")
+    (tmp_path / "a.off").write_text("OFF\n2 0 0\n0 0 0\n1 2 3\n")
+    for name in ("a.obj", "a.off"):
+        assert read_cloud(tmp_path / name).tolist() == [[0, 0, 0], [1, 2, 3]]
+        with pytest.raises(DatasetFileError, match="it has no normals"):
+            read_cloud(tmp_path / name, normals=True)
 
 
 @pytest.mark.parametrize("n", [0, -1])
@@ -160,12 +195,5 @@ def test_a_cloud_has_at_least_one_point(tmp_path, n):
     path = tmp_path / "two.txt"
     path.write_text("0,0,0\n1,2,3\n")
     for read in (read_cloud, read_cloud_folder):
-        with pytest.raises(ValueError, match=f"at least 1, however: n={n}"):
+        with pytest.raises(ValueError, match=f"at least 1; got {n}"):
             read(path, n)
-
-
-def test_folders_without_clouds_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="must be a folder of clouds"):
-        read_cloud_folder(tmp_path / "absent")
-    with pytest.raises(DatasetFileError, match="0 training and 0 test files"):
-        read_cloud_folder(tmp_path)

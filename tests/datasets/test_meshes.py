@@ -147,7 +147,7 @@ def test_a_file_larger_than_allowed_is_refused(tmp_path):
 
 def test_another_ending_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"must be a file \.off, \.obj, \.ply"):
-        read_mesh(tmp_path / "chair.stl")
+        read_mesh(tmp_path / "chair.step")
     with pytest.raises(FileNotFoundError):
         read_mesh(tmp_path / "absent.off")
 

@@ -1,7 +1,9 @@
 """From a configuration file to a model file to a prediction with its picture."""
 
+import dataclasses
 import gzip
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from nrs.datasets import save_npz
 from nrs.points import PointNet
 from nrs.points.critical import critical_points, critical_weights
 from nrs.points.predict import load_encoder, predict_file
-from nrs.points.train import PARTS, find_config, recipe_names, run
+from nrs.points.train import PARTS, describe_recipe, find_config, recipe_names, run
 from nrs.training import ModelFileError, read_config, write_model
 
 CONFIG = """
@@ -61,13 +63,14 @@ def place(tmp_path_factory):
 def test_every_recipe_is_a_whole_configuration(name):
     path = find_config(name)
     first = path.read_text().splitlines()[0]
-    assert first == f"# nrs train points --config {name} --output runs/{name}"
+    assert first.startswith(f"# nrs train points --config {name} --output runs/{name}")
+    assert describe_recipe(name) in CliRunner().invoke(app, ["train", "points", "--list"]).output
     assert set(tomllib.loads(path.read_text())) == set(PARTS)
     parts = read_config(path, PARTS)
     if name in ("dgcnn", "dgcnn-nrs"):
         assert (parts["train"].optimizer, parts["train"].lr) == ("sgd", 0.1)
         assert parts["run"].label_smoothing == 0.2
-    elif "modelnet10" not in name:
+    elif name not in ("pointnet-modelnet10", "folder"):
         assert (parts["train"].optimizer, parts["run"].batch_size) == ("adam", 24)
         assert parts["augment"].drop == 0.875
 
@@ -78,6 +81,13 @@ def test_recipes_differ_from_their_baselines_by_the_subspace_only():
         subspace = nrs["model"].pop("subspace")
         assert subspace == {"n_mul": 1, "n_per": 64 if name == "dgcnn" else 32}
         assert nrs == plain
+
+
+def test_every_key_is_in_the_documents():
+    text = (Path(__file__).parents[2] / "docs" / "points.md").read_text(encoding="utf-8")
+    found = set(re.findall(r"^\| `(\w+\.\w+)` \|", text, re.MULTILINE))
+    own = ("model", "data", "augment")
+    assert found == {f"{part}.{f.name}" for part in own for f in dataclasses.fields(PARTS[part])}
 
 
 def test_a_missing_configuration_names_the_recipes():
@@ -97,6 +107,10 @@ def test_a_longer_run_resumes(place, tmp_path):
     run(place / "shapes.toml", tmp_path, overrides=changes, verbose=0)
     outcome = run(place / "shapes.toml", tmp_path, overrides=changes, verbose=0)
     assert outcome.epochs == 2
+    longer = [*changes, "train.epochs=3"]
+    assert (
+        run(place / "shapes.toml", tmp_path, overrides=longer, extend=True, verbose=0).epochs == 3
+    )
     assert list((tmp_path / "checkpoint").iterdir())
 
 
@@ -192,6 +206,13 @@ def test_a_folder_is_predicted_file_by_file(place, tmp_path):
     rows = predict_file(model, tmp_path / "clouds", pictures=None)
     assert len(rows) == 2
     assert "picture" not in rows[0]
+    # Those that cannot be read are named, in folders within it too.
+    (tmp_path / "clouds" / "more").mkdir()
+    (tmp_path / "clouds" / "more" / "cut.off").write_text(OFF[:-5])
+    (tmp_path / "clouds" / ".hidden.off").write_text(OFF)
+    rows = predict_file(model, tmp_path / "clouds", pictures=None)
+    assert [Path(row["input"]).name for row in rows] == ["c0.txt", "c1.txt", "cut.off"]
+    assert "cut.off must be a mesh (.off) file; it declares" in rows[2]["error"]
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match="it has none"):
         predict_file(model, tmp_path / "none")

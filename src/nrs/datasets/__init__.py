@@ -2,7 +2,8 @@
 
 from nrs.datasets.arrays import read_npz, save_npz
 from nrs.datasets.catalog import info, names, variants_of
-from nrs.datasets.clouds import CloudFolder, read_cloud, read_cloud_folder
+from nrs.datasets.cloud_folders import CloudFolder, read_cloud_folder
+from nrs.datasets.clouds import read_cloud
 from nrs.datasets.dataset import Dataset
 from nrs.datasets.entry import Entry, Source
 from nrs.datasets.errors import (

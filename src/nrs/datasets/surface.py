@@ -51,10 +51,10 @@ def sample_surface(
     ((100, 6), [0.0, 0.0, 1.0], True)
     """
     if n < 1:
-        raise ValueError(f"n must be at least 1, however: n={n}")
+        raise ValueError(f"n must be at least 1; got {n}")
     areas = mesh.areas()
     if not areas.sum() > 0:
-        raise ValueError("the mesh must have a surface, however: its faces have no area")
+        raise ValueError("the mesh must have a surface; its faces have no area")
     generator = np.random.default_rng(seed)
     ends = np.cumsum(areas)
     # The first triangle whose end lies beyond; those without area never do.

@@ -48,6 +48,11 @@ def density(xyz: Tensor, bandwidth: float, *, chunk: int = CHUNK) -> Tensor:
     with torch.no_grad():
         precise = raised(xyz)
         centred = precise - precise.mean(1, keepdim=True)
+        if torch.compiler.is_compiling():
+            # A graph must not depend on the number of clouds.
+            apart = 1 - torch.eye(points, device=xyz.device)
+            squares = squared_distances(centred, centred) * apart
+            return (squares * (-0.5 / bandwidth**2)).exp().mean(-1).mul(scale).to(xyz.dtype)
         for cloud in range(batch):
             for row in range(0, points, rows):
                 part = slice(row, row + rows)

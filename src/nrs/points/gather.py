@@ -50,7 +50,8 @@ def canonical_order(x: Tensor) -> Tensor:
     """
     with torch.no_grad():
         first, order = x[..., 0].sort(dim=1)
-        if bool((first[:, 1:] == first[:, :-1]).any()):
+        # A graph cannot look at values; it sorts by every channel.
+        if torch.compiler.is_compiling() or bool((first[:, 1:] == first[:, :-1]).any()):
             order = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
             for channel in reversed(range(x.shape[2])):
                 key = x[..., channel].gather(1, order)

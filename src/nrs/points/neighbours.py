@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -49,12 +48,7 @@ def knn(x: Tensor, k: int, queries: Tensor | None = None, *, chunk: int = CHUNK)
     >>> knn(line, 2).tolist()
     [[[0, 1], [1, 0], [2, 1], [3, 2]]]
     """
-    queries = _checked(x, queries, "k", k, chunk)
-    found = torch.empty(*queries.shape[:2], k, dtype=torch.int64, device=x.device)
-    with torch.no_grad():
-        for clouds, rows, distances, _ in _distances(x, queries, chunk):
-            found[clouds, rows] = _smallest(distances, k)[1]
-    return found
+    return _search(x, _checked(x, queries, "k", k, chunk), k, None, chunk)
 
 
 def ball_query(x: Tensor, k: int, radius: float, queries: Tensor, *, chunk: int = CHUNK) -> Tensor:
@@ -98,13 +92,7 @@ def ball_query(x: Tensor, k: int, radius: float, queries: Tensor, *, chunk: int 
     """
     if not radius > 0:
         raise ValueError(f"radius must be more than 0, however: radius={radius}")
-    queries = _checked(x, queries, "k", k, chunk)
-    found = torch.empty(*queries.shape[:2], k, dtype=torch.int64, device=x.device)
-    with torch.no_grad():
-        for clouds, rows, distances, constant in _distances(x, queries, chunk):
-            values, index = _smallest(distances, k)
-            found[clouds, rows] = torch.where(values > radius**2 - constant, index[..., :1], index)
-    return found
+    return _search(x, _checked(x, queries, "k", k, chunk), k, radius, chunk)
 
 
 def squared_distances(x: Tensor, queries: Tensor) -> Tensor:
@@ -131,7 +119,7 @@ def _smallest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     n = x.shape[-1]
     size = 2 ** max(0, round(math.log2(math.sqrt(n / k))))
     groups = n // size
-    if size == 1 or groups <= k:
+    if size == 1 or groups <= k or torch.compiler.is_compiling():
         return x.topk(k, dim=-1, largest=False)
     # Group g has the places g, g + groups, g + 2·groups, …: minima of whole rows at a time.
     minima = x[..., : groups * size].unflatten(-1, (size, groups)).amin(-2)
@@ -173,21 +161,31 @@ def raised(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _distances(
-    x: Tensor, queries: Tensor, chunk: int
-) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
-    """Give parts (clouds, rows) of the distance matrix without |q|², and that |q|²."""
-    batch, n_queries = queries.shape[:2]
-    points = x.shape[1]
-    x, queries = raised(x), raised(queries)
-    # About the mean of the cloud, where far-off coordinates lose no digits.
-    centre = x.mean(1, keepdim=True)
-    x, queries = x - centre, queries - centre
-    constant = queries.square().sum(-1, keepdim=True)
-    rows = max(1, min(n_queries, chunk // points))
-    clouds = max(1, chunk // (points * rows)) if rows == n_queries else 1
-    for first in range(0, batch, clouds):
-        some = slice(first, first + clouds)
-        for row in range(0, n_queries, rows):
-            part = slice(row, row + rows)
-            yield some, part, _without_query(x[some], queries[some, part]), constant[some, part]
+def _search(x: Tensor, queries: Tensor, k: int, radius: float | None, chunk: int) -> Tensor:
+    """The k nearest points of every query; the nearest one in place of those beyond the radius."""
+    with torch.no_grad():
+        x, queries = raised(x), raised(queries)
+        # About the mean of the cloud, where far-off coordinates lose no digits.
+        centre = x.mean(1, keepdim=True)
+        x, queries = x - centre, queries - centre
+        if torch.compiler.is_compiling():
+            # A graph must not depend on the number of clouds, as parts of bounded size do.
+            return _nearest(x, queries, k, radius)
+        found = torch.empty(*queries.shape[:2], k, dtype=torch.int64, device=x.device)
+        batch, n_queries = queries.shape[:2]
+        rows = max(1, min(n_queries, chunk // x.shape[1]))
+        clouds = max(1, chunk // (x.shape[1] * rows)) if rows == n_queries else 1
+        for first in range(0, batch, clouds):
+            some = slice(first, first + clouds)
+            for row in range(0, n_queries, rows):
+                part = slice(row, row + rows)
+                found[some, part] = _nearest(x[some], queries[some, part], k, radius)
+        return found
+
+
+def _nearest(x: Tensor, queries: Tensor, k: int, radius: float | None) -> Tensor:
+    values, index = _smallest(_without_query(x, queries), k)
+    if radius is None:
+        return index
+    limit = radius**2 - queries.square().sum(-1, keepdim=True)
+    return torch.where(values > limit, index[..., :1], index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any
 
@@ -41,6 +42,16 @@ def draw_cloud(
     ImportError
         Without matplotlib; the extra ``points`` installs it.
     """
+    n_critical = len(critical_points(weights))
+    note = f"{n_critical} of {len(cloud)} points carry half of the decision"
+    content = cloud_png(cloud, weights, f"{title}\n{note}" if title else note)
+    with atomic_write(path) as file:
+        file.write(content)
+    return n_critical
+
+
+def cloud_png(cloud: Tensor, weights: Tensor, title: str = "") -> bytes:
+    """The picture that `draw_cloud` writes, with another title."""
     user = "a picture of a cloud"
     figures = import_optional("matplotlib.figure", user, "points")
     canvases = import_optional("matplotlib.backends.backend_agg", user, "points")
@@ -49,13 +60,13 @@ def draw_cloud(
     canvases.FigureCanvasAgg(figure)
     for place, (azimuth, elevation) in enumerate(((-60, 20), (30, 20)), start=1):
         ax: Any = figure.add_subplot(1, 2, place, projection="3d")
-        n_critical = scatter_cloud(ax, cloud, weights)
+        scatter_cloud(ax, cloud, weights)
         ax.view_init(elev=elevation, azim=azimuth)
-    note = f"{n_critical} of {len(cloud)} points carry half of the decision"
-    figure.suptitle(f"{title}\n{note}" if title else note, fontsize=11)
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=110)
-    return n_critical
+    if title:
+        figure.suptitle(title, fontsize=11)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=110)
+    return file.getvalue()
 
 
 def scatter_cloud(ax: Any, cloud: Tensor, weights: Tensor) -> int:

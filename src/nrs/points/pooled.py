@@ -72,6 +72,9 @@ class PooledLayer(SharedLayer):
 
     def _evaluate(self, groups: Tensor) -> Tensor:
         weight, shift = self._folded()
+        if torch.compiler.is_compiling():
+            # A graph must not depend on the number of groups.
+            return self._activate(_products(groups, weight).amax(-1) + shift)
         best = [_products(part, weight).amax(-1) for part in groups.split(_step(groups, weight))]
         return self._activate(torch.cat(best) + shift)
 
@@ -85,7 +88,7 @@ def _products(groups: Tensor, weight: Tensor) -> Tensor:
     """W·x as (R, C, K), the points last."""
     if groups.shape[1] >= _LARGE:
         # Not matmul, which multiplies the other way round and copies.
-        return torch.bmm(weight.expand(len(groups), -1, -1), groups.transpose(1, 2))
+        return torch.bmm(weight.expand(groups.shape[0], -1, -1), groups.transpose(1, 2))
     # One product for all groups is faster than many small ones.
     return torch.matmul(groups, weight.t()).transpose(1, 2)
 

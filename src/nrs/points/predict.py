@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections import Counter
 from pathlib import Path
@@ -13,8 +14,8 @@ from nrs.core.layer import ACTIVATIONS
 from nrs.core.permutations import LAYOUTS
 from nrs.core.subspace_map import FORMULATIONS
 from nrs.datasets import read_cloud
-from nrs.datasets.clouds import TEXTS, cloud_name, is_cloud
-from nrs.datasets.readers.mesh import MESHES
+from nrs.datasets.cloud_folders import visible_clouds
+from nrs.datasets.clouds import KINDS, cloud_name
 from nrs.points.clouds import spread_points, unit_sphere
 from nrs.points.critical import critical_weights
 from nrs.points.encoder import PointEncoder
@@ -60,6 +61,8 @@ _ARGUMENTS = {
     "bandwidths": list_of(number(0), 3, 3),
 }
 _CLASSES = integer(1, 1 << 24)
+# How the clouds to measure on were drawn from a folder that had no part for them.
+_SPLIT = record({"share": number(0, 1), "seed": integer(0, (1 << 63) - 1), "files": text()})
 HEADER = record(
     {
         "model": record(
@@ -67,7 +70,9 @@ HEADER = record(
         ),
         "classes": list_of(text(), 1),
         "points": integer(1, 1 << 16),
+        "split": optional(_SPLIT),
     },
+    defaults={"split": None},
     others=anything,
 )
 
@@ -110,9 +115,10 @@ def predict_file(
     *,
     pictures: str | os.PathLike[str] | None = ".",
 ) -> list[dict[str, Any]]:
-    """Predict the class of a mesh or cloud, or of every one in a folder.
+    """Predict the class of a mesh or cloud, or of every one in a folder and those within it.
 
-    Of a list of more points than the model was trained on, so many are taken that cover it.
+    Of a list of more points than the model was trained on, so many are taken that cover it. A
+    file of a folder that cannot be read is skipped.
 
     Parameters
     ----------
@@ -133,21 +139,21 @@ def predict_file(
     Raises
     ------
     ModelFileError, DatasetFileError, ValueError
-        If the model or a cloud cannot be read.
+        If the model cannot be read, or no cloud can.
     """
     encoder, header = load_encoder(model)
     classes = header["classes"]
     rows: list[dict[str, Any]] = []
     drawn: Counter[str] = Counter()
-    for path in _files(Path(source)):
-        n = header["points"]
+    paths = _files(Path(source))
+    for path in paths:
         try:
-            points = read_cloud(path, n, normals=encoder.normals, whole=True)
+            cloud = read_prepared(path, encoder, header["points"])
         except (ValueError, OSError) as error:
+            if len(paths) == 1:
+                raise
             rows.append({"input": str(path), "error": str(error)})
             continue
-        whole = torch.from_numpy(points)
-        cloud = unit_sphere(spread_points(whole, n))
         best = class_probabilities(encoder, cloud.unsqueeze(0))[0].topk(min(TOP, len(classes)))
         top = [
             {"label": classes[label], "probability": round(value, 6)}
@@ -164,16 +170,43 @@ def predict_file(
             row["picture"] = str(picture)
         rows.append(row)
     if all("error" in row for row in rows):
-        raise ValueError(rows[0]["error"])
+        raise ValueError(f"none of the clouds in {source} can be read: {rows[0]['error']}")
     return rows
+
+
+def read_prepared(path: Path, encoder: PointEncoder, points: int) -> torch.Tensor:
+    """Read a mesh or cloud as an encoder takes it: so many points, in the unit sphere."""
+    whole = torch.from_numpy(read_cloud(path, points, normals=encoder.normals, whole=True))
+    return unit_sphere(spread_points(whole, points))
+
+
+def describe(header: dict[str, Any]) -> dict[str, Any]:
+    """What ``nrs info`` shows of a model of clouds."""
+    header = check_header(header, HEADER)
+    model = header["model"]
+    subspace = model.get("subspace")
+    default = inspect.signature(ENCODERS[model["name"]]).parameters["normals"]
+    facts = {
+        "encoder": model["name"],
+        "head": "plain" if subspace is None else f"NRS ({_listed(subspace)})",
+        "classes": header["classes"],
+        "points": header["points"],
+        "normals": bool(model.get("normals", default.default)),
+    }
+    test = header.get("test")
+    if isinstance(test, dict) and isinstance(test.get("top1"), float):
+        facts["test"] = f"accuracy {test['top1']:.2f} %"
+    return facts
+
+
+def _listed(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in arguments.items())
 
 
 def _files(source: Path) -> list[Path]:
     if not source.is_dir():
         return [source]
-    found = sorted(filter(is_cloud, source.iterdir()))
+    found = visible_clouds(source, "**/*")
     if not found:
-        raise ValueError(
-            f"{source} must hold files {', '.join((*MESHES, *TEXTS))}, however: it has none"
-        )
+        raise ValueError(f"{source} must hold files {', '.join(KINDS)}; it has none")
     return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,9 @@ from nrs.datasets import (
     read_npz,
     save_npz,
 )
+from nrs.datasets.cloud_folders import TEST_SHARE
 
+logger = logging.getLogger("nrs.points")
 MODELNET10 = (
     "bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_stand", "sofa", "table",
     "toilet",
@@ -36,9 +40,16 @@ _CLASSES = {"ModelNet40": MODELNET40, "ModelNet10-points": MODELNET10}
 
 
 def load_clouds(
-    source: str | os.PathLike[str], *, stored: int = 2048, normals: bool = False
+    source: str | os.PathLike[str],
+    *,
+    stored: int = 2048,
+    normals: bool = False,
+    seed: int = 0,
+    test_share: float = TEST_SHARE,
 ) -> CloudFolder:
     """Load training and test clouds with their classes.
+
+    Files of a folder that cannot be read are logged and skipped.
 
     Parameters
     ----------
@@ -50,6 +61,10 @@ def load_clouds(
         Points drawn from each mesh; training draws its own from them in every epoch.
     normals : bool
         Whether normals follow the coordinates.
+    seed : int
+        Of the sampling of a folder's meshes, and of the drawing of its test clouds.
+    test_share : float
+        Share of each class to measure on where a folder has no part for that.
 
     Returns
     -------
@@ -67,13 +82,13 @@ def load_clouds(
     if path.suffix == ".npz" and path.is_file():
         return _of_arrays(path)
     if path.is_dir():
-        return read_cloud_folder(path, stored, normals=normals)
+        return _of_folder(path, stored, normals=normals, seed=seed, test_share=test_share)
     known = {name.lower(): name for name in names()}
     name = known.get(str(source).lower())
     if name is None or info(name).kind != "points":
         clouds = [entry for entry in names() if info(entry).kind == "points"]
         raise ValueError(
-            f"source must be one of {', '.join(clouds)}, a folder or an .npz file, however: "
+            f"source must be one of {', '.join(clouds)}, a folder or an .npz file; got "
             f"{os.fspath(source)!r}"
         )
     if info(name).layout == "files":
@@ -85,15 +100,23 @@ def load_clouds(
     return CloudFolder(data.X_train, labels[0], data.X_test, labels[1], _CLASSES[name])
 
 
+def _of_folder(path: Path, stored: int, **arguments: Any) -> CloudFolder:
+    found = read_cloud_folder(path, stored, **arguments)
+    for _, why in found.skipped:
+        logger.warning("skipped %s", why)
+    return found
+
+
 def _of_meshes(name: str, stored: int, normals: bool) -> CloudFolder:
     """Sample the meshes of a catalog entry once, and keep the points."""
     ending = "-normals" if normals else ""
     kept = cache_folder() / "clouds" / f"{info(name).file}-{stored}{ending}.npz"
     if kept.is_file():
         return _of_arrays(kept)
-    found = read_cloud_folder(get(name), stored, normals=normals)
+    found = _of_folder(get(name), stored, normals=normals)
     kept.parent.mkdir(parents=True, exist_ok=True)
-    save_npz(kept, {**vars(found), "classes": np.array(found.classes)})
+    arrays = {name: vars(found)[name] for name in ("X_train", "y_train", "X_test", "y_test")}
+    save_npz(kept, {**arrays, "classes": np.array(found.classes)})
     return found
 
 
@@ -102,8 +125,7 @@ def _of_arrays(path: Path) -> CloudFolder:
     missing = [n for n in ("X_train", "y_train", "X_test", "y_test") if n not in arrays]
     if missing:
         raise DatasetFileError(
-            f"{path} must hold X_train, y_train, X_test, y_test, however: it lacks "
-            f"{', '.join(missing)}"
+            f"{path} must hold X_train, y_train, X_test, y_test; it lacks {', '.join(missing)}"
         )
     # Labels of any kind become places in the list of classes.
     values, train = np.unique(arrays["y_train"], return_inverse=True)

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nrs._util.seeds import seeded
+from nrs.datasets.cloud_folders import TEST_SHARE
 from nrs.points.augment import Augmentation
 from nrs.points.registry import create
 from nrs.points.samples import CloudSamples
@@ -56,6 +57,9 @@ class DataPart:
         Points of a sample.
     stored : int
         Points drawn from each mesh, from which every epoch draws its own.
+    test_share : float
+        Share of the clouds of each class to measure on, drawn by ``run.seed``, where a folder has
+        no part for that.
     held_out : float
         Part of the training clouds that chooses the epoch to keep; with 0 all are trained on
         and the last epoch is kept.
@@ -64,15 +68,18 @@ class DataPart:
     source: str = "ModelNet40"
     points: int = 1024
     stored: int = 2048
+    test_share: float = TEST_SHARE
     held_out: float = 0.0
 
     def __post_init__(self) -> None:
         if self.points < 1 or self.stored < 1:
             raise ValueError(
-                f"points and stored must be at least 1, however: {self.points}, {self.stored}"
+                f"points and stored must be at least 1; got {self.points} and {self.stored}"
             )
         if not 0 <= self.held_out < 1:
-            raise ValueError(f"held_out must be at least 0 and below 1, however: {self.held_out}")
+            raise ValueError(f"held_out must be at least 0 and below 1; got {self.held_out}")
+        if not 0 < self.test_share < 1:
+            raise ValueError(f"test_share must be between 0 and 1; got {self.test_share}")
 
 
 PARTS = {
@@ -92,12 +99,19 @@ class Outcome:
     path: Path
     epochs: int
     scores: dict[str, float]
+    skipped: int = 0
+    split: dict[str, Any] | None = None
 
     def summary(self) -> str:
         """One line for people."""
+        drawn = ""
+        if self.split is not None:
+            share, seed = 100 * self.split["share"], self.split["seed"]
+            drawn = f" on {share:.3g} % of each class, drawn by run.seed={seed}"
+        unread = f", {self.skipped:,} files skipped" if self.skipped else ""
         return (
-            f"{self.epochs} epochs, test accuracy {self.scores['top1']:.2f} % "
-            f"(mean of classes {self.scores['class_mean']:.2f} %), model in {self.path}"
+            f"{self.epochs} epochs, test accuracy {self.scores['top1']:.2f} %{drawn} "
+            f"(mean of classes {self.scores['class_mean']:.2f} %){unread}, model in {self.path}"
         )
 
 
@@ -111,6 +125,16 @@ def recipe_names() -> list[str]:
     """
     folder = resources.files("nrs.points").joinpath("recipes")
     return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
+
+
+def describe_recipe(name: str) -> str:
+    """What a recipe of the package is for: the sentence on its second line.
+
+    >>> describe_recipe("dgcnn")
+    'The plain DGCNN of the paper, on ModelNet40.'
+    """
+    lines = find_config(name).read_text(encoding="utf-8").splitlines()
+    return lines[1].removeprefix("# ")
 
 
 def find_config(config: str | os.PathLike[str]) -> Path:
@@ -128,7 +152,7 @@ def find_config(config: str | os.PathLike[str]) -> Path:
     if name in recipe_names():
         return Path(str(resources.files("nrs.points").joinpath(f"recipes/{name}.toml")))
     raise FileNotFoundError(
-        f"the configuration must be a TOML file or one of {', '.join(recipe_names())}, however: "
+        f"the configuration must be a TOML file or one of {', '.join(recipe_names())}; got "
         f"{os.fspath(config)!r}"
     )
 
@@ -138,9 +162,10 @@ def run(
     out: str | os.PathLike[str] = "run",
     *,
     overrides: Sequence[str] = (),
+    extend: bool = False,
     verbose: int = 1,
 ) -> Outcome:
-    """Train as a configuration says; started again it goes on where it was.
+    """Train as a configuration says; started again it resumes where it was.
 
     Parameters
     ----------
@@ -151,6 +176,8 @@ def run(
         Folder of the run: checkpoints, and ``model.safetensors`` at the end.
     overrides : sequence of str
         ``"section.key=value"``.
+    extend : bool
+        Whether a finished run resumes where ``train.epochs`` is now more.
     verbose : int
         See `nrs.training.Progress`.
 
@@ -162,7 +189,13 @@ def run(
     parts = read_config(find_config(config), PARTS, overrides)
     model_part, data_part, settings = parts["model"], parts["data"], parts["run"]
     with processes(settings.device) as group:
-        data = load_clouds(data_part.source, stored=data_part.stored, normals=model_part.normals)
+        data = load_clouds(
+            data_part.source,
+            stored=data_part.stored,
+            normals=model_part.normals,
+            seed=settings.seed,
+            test_share=data_part.test_share,
+        )
         description = {
             "name": model_part.name,
             "num_classes": len(data.classes),
@@ -193,6 +226,7 @@ def run(
             settings,
             select=bool(held),
             loss=network_loss(model, settings.label_smoothing),
+            extend=extend,
             group=group,
             folder=folder,
             fingerprint={"model": description, "data": asdict(data_part)},
@@ -213,11 +247,13 @@ def run(
                     "points": data_part.points,
                     "config": config_values(parts),
                     "test": scores,
+                    "split": data.split,
                 },
                 made=made_now(seed=settings.seed, clouds=len(kept), classes=len(data.classes)),
             )
         group.wait()
-        return Outcome(group.is_writer, path, len(history), scores)
+        skipped = len(data.skipped)
+        return Outcome(group.is_writer, path, len(history), scores, skipped, data.split)
 
 
 def network_loss(model: nn.Module, label_smoothing: float) -> Loss:

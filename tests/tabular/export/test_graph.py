@@ -41,7 +41,7 @@ def written(network):
     """The bytes of a file that takes "x"."""
     graph = Graph()
     x = graph.input("x", np.float32, 7)
-    graph.output("y", graph.module(for_export(network), 7, x), np.float32, 3)
+    graph.output("y", graph.module(for_export(network), [7], x), np.float32, 3)
     return graph.serialize({})
 
 

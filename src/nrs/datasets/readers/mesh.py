@@ -1,4 +1,4 @@
-"""Triangle meshes: .off, .obj and .ply files; needs trimesh."""
+"""Triangle meshes: .off, .obj, .ply, .stl and .glb files; needs trimesh."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nrs.datasets.archives import open_stream
 from nrs.datasets.errors import ArchiveError
 from nrs.datasets.readers.rows import unreadable
 
-MESHES = (".off", ".obj", ".ply")
+MESHES = (".off", ".obj", ".ply", ".stl", ".glb")
 # ModelNet's largest mesh has 50 MB and a million faces.
 MAX_MESH_BYTES = 1 << 30
 MAX_FACES = 20_000_000
@@ -74,7 +74,8 @@ def read_mesh(
     Parameters
     ----------
     path : path
-        An .off, .obj or .ply file, plain or compressed (gzip, bzip2, xz).
+        An .off, .obj, .ply, .stl or .glb file, plain or compressed (gzip, bzip2, xz). The parts of
+        a scene (.glb) become one mesh.
     max_bytes, max_faces : int
         Most bytes, and most vertices or faces, that are read.
     points_only : bool
@@ -126,8 +127,8 @@ def mesh_kind(path: Path) -> str:
         endings.pop()
     if not endings or endings[-1] not in MESHES:
         raise ValueError(
-            f"a mesh must be a file {', '.join(MESHES)}, however: {path.name!r}; convert it, for "
-            "instance with trimesh"
+            f"a mesh must be a file {', '.join(MESHES)}; got {path.name!r}. Convert it, for "
+            "instance with trimesh."
         )
     return endings[-1]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,29 +94,42 @@ class Graph:
     def reshape(self, value: str, *shape: int) -> str:
         return self.op("Reshape", value, self.constant(np.array(shape, np.int64)))
 
-    def module(self, network: nn.Module, n_features: int, x: str) -> str:
-        """Add a torch module of (rows, n_features) float32; returns the name of its output."""
+    def module(
+        self,
+        network: nn.Module,
+        shape: Sequence[int],
+        x: str,
+        operators: Mapping[Any, Any] | None = None,
+    ) -> str:
+        """Add a torch module of (rows, *shape) float32; returns the name of its output.
+
+        `operators` gives functions of onnxscript for operators that are not torch's own.
+        """
         import_optional("onnxscript", "to_onnx", "export")  # torch's exporter needs it
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's deprecations of its own functions
             program = torch.onnx.export(
                 network.eval(),
-                (torch.zeros(2, n_features),),
+                (torch.zeros(2, *shape),),
                 dynamo=True,
                 dynamic_shapes=({0: torch.export.Dim("rows")},),
                 opset_version=OPSETS[""],
                 verbose=False,
+                custom_translation_table=dict(operators or {}),
             )
         assert program is not None
         prefix, proto = f"{self._fresh('network')}/", program.model_proto.graph
-        graph = self.onnx.compose.add_prefix_graph(proto, prefix)
+        # Given here, as onnx forgets initializers within the body of a loop.
+        names = {tensor.name: prefix + tensor.name for tensor in proto.initializer}
+        graph = self.onnx.compose.add_prefix_graph(
+            proto, prefix, rename_inputs=False, name_map={**names, proto.input[0].name: x}
+        )
         for tensor in graph.initializer:
             tensor.ClearField("metadata_props")
         for node in graph.node:
             # Where in the source it came from; of no use to a runtime.
             node.ClearField("metadata_props")
             node.ClearField("doc_string")
-            node.input[:] = [x if name == graph.input[0].name else name for name in node.input]
         self.constants.extend(graph.initializer)
         self.nodes.extend(graph.node)
         output: str = graph.output[0].name
