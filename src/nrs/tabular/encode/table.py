@@ -203,7 +203,7 @@ def _read_pandas(X: pandas.DataFrame) -> Table:
     return Table(X.shape, columns.__getitem__)
 
 
-def _one_float(dtypes: list[Any]) -> bool:
+def _one_float(dtypes: list[object]) -> bool:
     """Whether all columns of a data frame have the same of NumPy's floating-point types."""
     first = dtypes[0]
     return isinstance(first, np.dtype) and first.kind == "f" and all(d == first for d in dtypes)
@@ -327,12 +327,14 @@ def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:
     return table
 
 
-def _as_in_fit(estimator: Any, X: Any, table: Table) -> bool:
+def _as_in_fit(estimator: object, X: object, table: Table) -> bool:
     """Whether a table has the columns of the fit, so that scikit-learn need not look at them.
 
     That would take longer than all else, of a single row.
     """
     known = getattr(estimator, "feature_names_in_", None)
     if known is not None:
-        return table.names == known.tolist()
-    return isinstance(X, np.ndarray) and table.n_columns == estimator.n_features_in_
+        same: bool = table.names == known.tolist()
+        return same
+    fitted = getattr(estimator, "n_features_in_", None)
+    return isinstance(X, np.ndarray) and table.n_columns == fitted
