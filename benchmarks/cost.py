@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from nrs.engine import Step, Training
+from nrs.engine import Predictor, Step, Training
 from nrs.tabular.forest.network import FoldedForest, ForestNetwork
 
 
@@ -46,7 +46,7 @@ def counting() -> Iterator[Work]:
     """
     work = Work()
     train, score = ForestNetwork.members_from, FoldedForest.members
-    take, forward = Training.take, Training.forward
+    take, forward, applied = Training.take, Training.forward, Predictor.outputs
 
     def members_from(forest: ForestNetwork, inputs: torch.Tensor) -> torch.Tensor:
         _, subspaces, size = forest.index.shape
@@ -67,6 +67,14 @@ def counting() -> Iterator[Work]:
         work.total += _once(folded) * x.shape[0] * asked // folded.n_members
         return score(folded, x, chosen)
 
+    def outputs(
+        engine: Predictor, x: np.ndarray, chosen: np.ndarray | None = None, threads: int = 1
+    ) -> np.ndarray:
+        asked = engine.members if chosen is None else len(chosen)
+        once = sum(one.size for one in (engine.weight, *engine.hidden, engine.out_weight))
+        work.total += once * len(x) * asked // engine.members
+        return applied(engine, x, chosen, threads)
+
     def of_step(engine: Training, step: Step) -> None:
         """What the compiled engine does of a batch."""
         _, subspaces, size = engine.shape.index.shape
@@ -86,6 +94,7 @@ def counting() -> Iterator[Work]:
     with (
         mock.patch.object(ForestNetwork, "members_from", members_from),
         mock.patch.object(FoldedForest, "members", members),
+        mock.patch.object(Predictor, "outputs", outputs),
         mock.patch.object(Training, "take", in_one_call),
         mock.patch.object(Training, "forward", in_two_calls),
     ):

@@ -5,7 +5,8 @@
 Every method is at its defaults, on one thread, and each fit has a process of its own, in which a
 short fit has loaded what Python loads. Methods take turns: the seeds are the outer loop, then the
 tables. Measured are CPU seconds of a fit, of a prediction of at least 1,000 test rows (drawn with
-replacement) and of one row, medians of several; accuracy and log-loss, or RMSE, on test rows. The
+replacement), of one row, and of a fresh process that loads the model (others than ours from a
+pickle) and predicts one row; medians of several; accuracy and log-loss, or RMSE, on test rows. The
 tables and their splits are those of `benchmarks.accuracy`: 70/30 by class, or the source's own, and
 at most 10,000 training rows. Finished cells of the JSON file are not measured again. The table
 shows medians over the seeds.
@@ -15,7 +16,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +34,22 @@ MIXED = ("titanic", "attrition", "cmc", "phoneme", "telco", "nursery", "cal-hous
 NUMBERS = ("german", "segment", "dna", "satimage", "letter", "connect-4", "ijcnn1")
 # Ours by the engine that trains it, and what it is compared with.
 METHODS = ("compiled", "torch", "CatBoost", "LightGBM", "XGBoost", "RF")
-BATCH_ROWS, TURNS = 1_000, 9
+BATCH_ROWS, TURNS, COLD_STARTS = 1_000, 9, 3
+# A process that predicts one row; it prints its CPU seconds.
+COLD = """
+import pickle, resource, sys
+import pandas
+model, rows, kind = sys.argv[1:]
+if kind:
+    import nrs
+    loaded = getattr(nrs, kind).load(model)
+else:
+    with open(model, "rb") as file:
+        loaded = pickle.load(file)
+loaded.predict(pandas.read_pickle(rows))
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime)
+"""
 
 
 def measure_fit(name: str, method: str, seed: int) -> dict[str, Any]:
@@ -67,6 +87,7 @@ def measure_fit(name: str, method: str, seed: int) -> dict[str, Any]:
     found["predict_rows"] = n
     found["predict_cpu_s"] = _median(lambda: answer(many))
     found["one_row_cpu_s"] = _median(lambda: answer(X_test.iloc[:1]))
+    found["cold_cpu_s"] = _cold(model, X_test.iloc[:1], ours=ours)
     if task == "classification":
         found |= accuracy.of_probabilities(answers, y, y_test, mixed.MIN_PROBABILITY)
     else:
@@ -84,6 +105,21 @@ def _median(call: Callable[[], object]) -> float:
         call()
         times.append(time.process_time() - begin)
     return statistics.median(times)
+
+
+def _cold(model: Any, row: Any, *, ours: bool) -> float:
+    """CPU seconds of a process that imports what it needs, loads a model and predicts one row."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, rows = Path(folder) / "model", Path(folder) / "row"
+        model.save(path) if ours else path.write_bytes(pickle.dumps(model))
+        row.to_pickle(rows)
+        kind = type(model).__name__ if ours else ""
+        command = [sys.executable, "-W", "ignore", "-c", COLD, str(path), str(rows), kind]
+        settings = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        return statistics.median(
+            float(subprocess.run(command, env=settings, check=True, capture_output=True).stdout)
+            for _ in range(COLD_STARTS)
+        )
 
 
 def summary(cells: list[dict[str, Any]]) -> str:
@@ -104,10 +140,11 @@ def summary(cells: list[dict[str, Any]]) -> str:
         row += [times(name, method, "fit_cpu_s") for method in METHODS[1:]]
         row += [times(name, method, "predict_cpu_s") for method in METHODS[1:]]
         row += [times(name, method, "one_row_cpu_s") for method in METHODS[1:]]
+        row += [times(name, method, "cold_cpu_s") for method in METHODS[1:]]
         measure = "rmse" if value(name, "compiled", "rmse") is not None else "log_loss"
         row += [value(name, method, measure) for method in METHODS]
         rows.append(row)
-    kinds = ("fit", "predict", "one row")
+    kinds = ("fit", "predict", "one row", "cold start")
     heads = [f"{kind}: {other}" for kind in kinds for other in METHODS[1:]]
     columns = ["table", "fit (s)", *heads, *[f"loss: {method}" for method in METHODS]]
     known = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]

@@ -195,8 +195,8 @@ def _answer_points(loaded: Any) -> list[np.ndarray]:
 
 
 def _file(kind: str, header: dict[str, Any], tensors: dict[str, torch.Tensor]) -> ModelFile:
-    whole = {name: tensor.clone() for name, tensor in tensors.items()}
-    return ModelFile(kind, header, whole, made={"seed": 0})
+    arrays = {name: tensor.clone().numpy() for name, tensor in tensors.items()}
+    return ModelFile(kind, header, arrays, made={"seed": 0})
 
 
 _CLASSES, _HALVES = np.arange(N_ROWS) % 3, np.arange(N_ROWS) % 2

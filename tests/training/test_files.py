@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save
 
 from nrs.training import (
     ModelFile,
@@ -181,7 +182,7 @@ def test_an_older_format_is_upgraded_step_by_step(path, monkeypatch):
     def upgrade(by, key):
         def apply(file):
             header = {**file.header, key: len(file.header)}
-            return ModelFile(file.kind, header, file.tensors, file.format_version + by)
+            return ModelFile(file.kind, header, file.arrays, file.format_version + by)
 
         return apply
 
@@ -256,7 +257,7 @@ def test_a_header_that_says_wrong_types_is_refused(path, types):
     del facts["sha256"]
     content = stored(path)
     facts["sha256"] = files._checksum(facts, content)
-    path.write_bytes(files.save_tensors(content, metadata={"nrs": json.dumps(facts)}))
+    path.write_bytes(save(content, metadata={"nrs": json.dumps(facts)}))
     assert_refused(path, "says of no tensor it has")
 
 
@@ -423,8 +424,8 @@ def test_no_origin_is_needed(path, monkeypatch, made):
         facts["sha256"] = files._checksum(facts, content)
         return files_save(content, metadata={"nrs": json.dumps(facts)})
 
-    files_save = files.save_tensors
-    monkeypatch.setattr(files, "save_tensors", write)
+    files_save = files._saved
+    monkeypatch.setattr(files, "_saved", write)
     write_model(path, example_tensors(), HEADER, kind="table")
     file = read_model(path)
     assert (file.header, file.made) == (HEADER, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -239,8 +239,7 @@ class AdaptiveTreeEstimator(TableEstimator):
     def _fitted_model(self) -> AdaptiveTreeModel:
         if not hasattr(self, "model_"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-        model: AdaptiveTreeModel = self.model_
-        return model
+        return cast(AdaptiveTreeModel, self.model_)
 
     # What a tree has not.
 

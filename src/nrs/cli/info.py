@@ -22,7 +22,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
     Example: nrs info churn.safetensors
     """
     from nrs.cli.predict import check_files
-    from nrs.training import loading, read_model
+    from nrs.training.files import loading, read_model
     from nrs.training.schema import mapping, plain
 
     check_files(model)
@@ -31,7 +31,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
         "file": str(model),
         "kind": file.kind,
         "bytes": model.stat().st_size,
-        "parameters": sum(tensor.numel() for tensor in file.tensors.values()),
+        "parameters": sum(array.size for array in file.arrays.values()),
     }
     with loading(model):
         facts |= _of_table(file.header) if file.kind in TABLES else _of_network(file.header)

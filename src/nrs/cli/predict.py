@@ -77,7 +77,7 @@ def predict(
 
     Example: nrs predict churn.safetensors new.csv -o out.csv --keep customer_id
     """
-    from nrs.training import read_kind
+    from nrs.training.files import read_kind
 
     check_files(model, source)
     if safe_csv:

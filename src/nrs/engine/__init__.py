@@ -14,11 +14,12 @@ from nrs.engine.forest import (
     Shape,
     Step,
     Training,
+    count_threads,
     instructions,
     show_config,
 )
 
 __all__ = [
     "LOSSES", "MAX_LAYERS", "Directions", "Norm", "Parameter", "Predictor", "Settings", "Shape",
-    "Step", "Training", "instructions", "show_config",
+    "Step", "Training", "count_threads", "instructions", "show_config",
 ]  # fmt: skip

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nrs._util.launch import FEW, check_count
+
 # In the order of the numbers that the library knows them by.
 LOSSES = ("softmax", "logistic", "squared")
 # Inputs of a tile at most: the lanes of a vector. Fewer than so many are no tile.
@@ -880,6 +882,25 @@ class Predictor:
             where, data, rows, many, given, found.ctypes.data, memory.ctypes.data
         )
         return found
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Threads that `n_jobs` allows: None is one, -1 all cores.
+
+    Raises
+    ------
+    ValueError
+        If they are many more than the cores.
+    """
+    if n_jobs == 1:
+        return 1
+    from joblib import effective_n_jobs
+
+    wanted = effective_n_jobs(n_jobs)
+    if wanted > FEW:
+        check_count(wanted, "n_jobs")
+    found: int = wanted
+    return found
 
 
 def _restored(*made_of: Any) -> Predictor | None:

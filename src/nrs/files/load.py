@@ -11,7 +11,8 @@ from nrs.tabular.classifier import NRSClassifier
 from nrs.tabular.header import estimator_name
 from nrs.tabular.predict_file import Source, input_columns
 from nrs.tabular.regressor import NRSRegressor
-from nrs.training import ModelFileError, loading, read_kind, read_model
+from nrs.training.files import loading, read_kind, read_model
+from nrs.training.schema import ModelFileError
 
 if TYPE_CHECKING:
     import pyarrow

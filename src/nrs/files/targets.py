@@ -12,10 +12,11 @@ import numpy as np
 from nrs.tabular.encode.columns import PLURAL, Column
 from nrs.tabular.encode.table import read_table
 from nrs.tabular.predict_file import Label, TargetColumns
-from nrs.tabular.rows.table import TableSource
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from nrs.tabular.rows.table import TableSource
 
 Task = Literal["classification", "regression", "ranking"]
 # Integers of at most so many distinct values are taken as classes.

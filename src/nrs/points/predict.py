@@ -22,10 +22,10 @@ from nrs.points.encoder import PointEncoder
 from nrs.points.picture import draw_cloud
 from nrs.points.registry import ENCODERS, create
 from nrs.training import ModelFileError, load_network, loading, read_model
-from nrs.training.assemble import check_outputs
 from nrs.training.schema import (
     anything,
     check_header,
+    check_outputs,
     choice,
     either,
     flag,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-
+from nrs._util.lazy import torch
 from nrs.ranking.padded import LOWEST
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Grades(NamedTuple):

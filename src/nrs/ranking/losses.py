@@ -19,12 +19,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
-
+from nrs._util.lazy import torch
 from nrs.ranking.grades import Grades, log_sum
 from nrs.ranking.padded import (
     LOWEST,
@@ -36,7 +33,9 @@ from nrs.ranking.padded import (
     tied_means,
 )
 from nrs.ranking.pairs import by_blocks, by_blocks_of
-from nrs.ranking.transport import transport_costs
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "GAIN_LOSSES",
@@ -51,7 +50,7 @@ __all__ = [
     "wass_rank",
 ]
 
-Loss = Callable[..., Tensor]
+Loss = Callable[..., "Tensor"]
 
 
 def _averaged(by_query: Loss) -> Loss:
@@ -114,7 +113,7 @@ def ranknet(scores: Tensor, labels: Tensor, mask: Tensor, *, boost: Tensor | Non
     real = mask.to(scores.dtype)[:, :, None]
 
     def block(scores: Tensor, first: Tensor) -> Tensor:
-        pairs = F.softplus(scores[:, None, :] - scores[:, first, None])
+        pairs = torch.nn.functional.softplus(scores[:, None, :] - scores[:, first, None])
         return torch.bmm(real[:, first].mT, torch.bmm(pairs, real))[:, 0, 0]
 
     entropy = sum_of(by_blocks(block, scores)) - math.log(2) * real.sum((1, 2))
@@ -133,7 +132,7 @@ def _ordered_pairs(scores: Tensor, labels: Tensor, mask: Tensor, boost: Tensor) 
 
     def block(scores: Tensor, first: Tensor) -> Tensor:
         above = (labels[:, first, None] > lower[:, None, :]).to(scores)
-        pairs = above * F.softplus(scores[:, None, :] - scores[:, first, None])
+        pairs = above * torch.nn.functional.softplus(scores[:, None, :] - scores[:, first, None])
         return (pairs.sum(2) * boost[:, first]).sum(1)
 
     return sum_of(by_blocks_of(block, scores, mask & (labels > labels.amin(1, keepdim=True))))
@@ -270,7 +269,7 @@ def lambdarank(
             if boost is not None:
                 weights *= boost[:, first, None]
         steep = sigma * scores
-        order = F.softplus(steep[:, None, :] - steep[:, first, None])
+        order = torch.nn.functional.softplus(steep[:, None, :] - steep[:, first, None])
         total = torch.bmm(weights.view(len(scores), 1, -1), order.view(len(scores), -1, 1))
         return total[:, 0, 0]
 
@@ -292,6 +291,8 @@ def wass_rank(
     >>> bool(good < bad)
     True
     """
+    from nrs.ranking.transport import transport_costs
+
     return transport_costs(scores, labels, mask, boost=boost, **options)
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
-
+from nrs._util.lazy import torch
 from nrs.ranking.padded import check_padded, gains_of, ranked, tied_means
 from nrs.ranking.queries import pad_queries
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Discount = Literal["log2", "paper"]
 Empty = Literal["skip", "zero", "one"]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from nrs._util.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 # Stands for minus infinity where a row may be all padding: its softmax is then finite.
 LOWEST = -1e30

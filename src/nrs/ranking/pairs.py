@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from nrs._util.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Pairs of a block, at least: 32 MB in float32, which the allocator of Linux returns as soon as they
 # are free. Smaller blocks leave holes: the same loss took 0.2 or 2.9 GB. Batches of several queries
@@ -56,6 +58,8 @@ def _by_blocks(
     n_blocks = scores.numel() * len(first) // (BLOCK_PAIRS + scores.numel())
     if n_blocks < 2:
         return [block(scores, first)]
+    from torch.utils.checkpoint import checkpoint
+
     return [
         checkpoint(block, scores, part, use_reentrant=False, preserve_rng_state=False)
         for part in first.tensor_split(n_blocks)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from nrs._util.lazy import torch
 from nrs.tabular.encode.columns import labels_as_array, missing_cells
 from nrs.tabular.types import ArrayLike
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # The query of each row, or the name of the column that holds it.
 Qid: TypeAlias = ArrayLike | str | None

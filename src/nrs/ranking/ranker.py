@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import torch
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from nrs.datasets.large_table import Table as LargeTable
-from nrs.ranking.batches import QueryRows
-from nrs.ranking.estimator import QuerySource, RankForestModel, RankModel
 from nrs.ranking.metrics import Discount, Empty, Measurement, measure
 from nrs.ranking.queries import (
     Qid,
@@ -27,14 +24,12 @@ from nrs.ranking.queries import (
 )
 from nrs.ranking.recipe import RankRecipe, RankTarget, rank_recipe
 from nrs.ranking.scaling import QueryScaler
-from nrs.ranking.task import RankTask
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.columns import labels_as_array
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import Table, from_capsule
 from nrs.tabular.forest.estimator import MemberEstimator
 from nrs.tabular.header import recipe_schema, require
-from nrs.tabular.model import SingleModel
 from nrs.tabular.parameters import CheckpointParameters, parameters
 from nrs.tabular.recipe import Recipe, resolve
 from nrs.tabular.targets import Target, refuse_dates
@@ -52,7 +47,13 @@ from nrs.training.schema import (
 )
 
 if TYPE_CHECKING:
+    import torch
+
+    from nrs.ranking.batches import QueryRows
+    from nrs.ranking.estimator import QuerySource
     from nrs.tabular.export import TableModule
+    from nrs.tabular.model import SingleModel
+    from nrs.tabular.task import Task
 
 
 class Documents(NamedTuple):
@@ -155,7 +156,6 @@ checkpoint
     n_workers: int = 1
 
     _recipe_type = RankRecipe
-    _task_type = RankTask
     # Queries of one batch are not divided.
     divide = "members"
     _recipe_schema = recipe_schema(
@@ -271,7 +271,7 @@ checkpoint
         members: bool = False,
         watch: Watch | None = None,
         qid: Qid = None,
-    ) -> torch.Tensor:
+    ) -> np.ndarray:
         """As of :class:`nrs.NRSClassifier`; `qid` as of :meth:`predict`."""
         counts = Watch() if watch is None else watch
         found = self.forward(self._features(X, qid, counts), members=members)
@@ -302,7 +302,7 @@ checkpoint
             If the model is not a forest.
         """
         check_is_fitted(self)
-        return self.outputs(X, members=True, qid=qid)[:, :, 0].double().numpy()
+        return self.outputs(X, members=True, qid=qid)[:, :, 0].astype(np.float64)
 
     def rank(self, X: TableLike, qid: Qid = None, *, group: ArrayLike | None = None) -> np.ndarray:
         """Row numbers in order: query by query as they first appear, best document first.
@@ -412,6 +412,8 @@ checkpoint
         *,
         reset: bool,
     ) -> QuerySource:
+        from nrs.ranking.estimator import QuerySource
+
         qid, propensity = qid if isinstance(qid, Documents) else (qid, None)
         if isinstance(qid, str):
             self.qid_column_ = qid
@@ -429,6 +431,8 @@ checkpoint
     def read_held_out(
         self, eval_set: Any, encoder: TableEncoder, target: Target, device: torch.device
     ) -> QueryRows:
+        from nrs.ranking.batches import QueryRows
+
         X, y, qid = read_eval_set(eval_set, qid_in_x=self.qid_column_ is not None)
         table, labels, queries = self._read_queries(X, y, qid, reset=False)
         features = encoder.transform(table)
@@ -537,7 +541,14 @@ checkpoint
         recipe = self.resolve(source.n_rows, source.n_columns)
         return RankTarget(recipe.loss, sigmoid=recipe.sigmoid)
 
+    def _task_type(self) -> type[Task]:
+        from nrs.ranking.task import RankTask
+
+        return RankTask
+
     def model_type(self, recipe: Recipe) -> type[SingleModel]:
+        from nrs.ranking.estimator import RankForestModel, RankModel
+
         return RankForestModel if recipe.members else RankModel
 
     def _own_state(self, reader: Any) -> dict[str, Any]:

@@ -8,14 +8,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from scipy.special import expit
 
+from nrs._util.lazy import torch
 from nrs.ranking.losses import GAIN_LOSSES, LOSSES, find_loss, mean_of_queries
 from nrs.tabular.recipe import Recipe, given_of
 from nrs.tabular.targets import Target
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from nrs.ranking.batches import QueryBatch
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.targets.base import Result
@@ -156,11 +158,12 @@ class RankTarget(Target):
         scores = output[:, 0]
         return scores.sigmoid() if self.sigmoid else scores
 
-    def answer(self, outputs: Tensor) -> np.ndarray:
-        return self.scores(outputs).double().cpu().numpy()
+    def answer(self, outputs: np.ndarray | Tensor) -> np.ndarray:
+        scores = np.asarray(outputs[:, 0], dtype=np.float64)
+        return expit(scores) if self.sigmoid else scores
 
     def to_torch(self) -> nn.Module:
-        return nn.Sigmoid() if self.sigmoid else nn.Identity()
+        return torch.nn.Sigmoid() if self.sigmoid else torch.nn.Identity()
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
         scores = graph.op("Sigmoid", outputs) if self.sigmoid else outputs

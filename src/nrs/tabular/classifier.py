@@ -129,7 +129,7 @@ class TableClassifier(ClassWeight, ClassifierMixin, TableEstimator):
         X : a table as :meth:`predict` takes it.
         """
         check_is_fitted(self)
-        return self.target_.decision(self.outputs(X).double().numpy())
+        return self.target_.decision(np.asarray(self.outputs(X), dtype=np.float64))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

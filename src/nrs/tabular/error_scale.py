@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrs._util.arrays import A
 from nrs.tabular.targets.base import N_QUANTILES, conformal_quantiles
 
 if TYPE_CHECKING:
@@ -196,6 +197,20 @@ def _scores(known: Errors, scale: np.ndarray) -> np.ndarray:
     """The interval score of each row (Gneiting & Raftery, 2007), halved."""
     reach = conformal_quantiles(known.sizes / scale, known.weights, np.array([LEVEL])) * scale
     return reach + np.maximum(known.sizes - reach, 0) / (1 - LEVEL)
+
+
+def members_spread(outputs: A, shares: A) -> A:
+    """How far members disagree: the deviation of (K, B, C) outputs from their mean, (B, C).
+
+    Examples
+    --------
+    >>> members_spread(np.array([[[0.0]], [[2.0]]]), np.ones(2))
+    array([[1.]])
+    """
+    weights = (shares / shares.sum()).reshape(-1, 1, 1)
+    mean = (outputs * weights).sum(0)
+    variance: A = ((outputs - mean) ** 2 * weights).sum(0)
+    return variance**0.5
 
 
 def scales_of(scales: Sequence[ErrorScale], outputs: np.ndarray, spread: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -12,24 +11,21 @@ from time import time as now
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
-from torch import Tensor, nn
-from torch.nn import functional
 
-from nrs.core.dropout import drawing_from
+from nrs._util.arrays import concatenate
 from nrs.datasets.large_table import Table as LargeTable
 from nrs.datasets.table_file_errors import missing_columns
+from nrs.engine import count_threads
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.columns import labels_from_capsule
 from nrs.tabular.encode.encoder import TableEncoder
 from nrs.tabular.encode.table import RawTables, Table, read_table_for
 from nrs.tabular.error_scale import ErrorScale
-from nrs.tabular.forest.divide import check_division
+from nrs.tabular.forest.folded import Folded
 from nrs.tabular.forest.folds import NO_FOLDS
-from nrs.tabular.forest.workers import workers
 from nrs.tabular.header import (
     NUMBERS,
     check_agreement,
@@ -37,7 +33,7 @@ from nrs.tabular.header import (
     recipe_schema,
     table_header,
 )
-from nrs.tabular.model import ForestModel, Learned, SingleModel
+from nrs.tabular.learned import Learned, StoredForest
 from nrs.tabular.parameters import (
     NOT_SAVED,
     TrainParameters,
@@ -47,9 +43,6 @@ from nrs.tabular.parameters import (
     unknown_argument,
 )
 from nrs.tabular.recipe import Recipe, resolve
-from nrs.tabular.rows.memory import MemorySource, Rows, forward_rows
-from nrs.tabular.rows.table import TableSource
-from nrs.tabular.run import Run, draw_seed, threads
 from nrs.tabular.targets import (
     RowLoss,
     Target,
@@ -59,33 +52,25 @@ from nrs.tabular.targets import (
     target_state,
     weights_of_rows,
 )
-from nrs.tabular.task import Task
 from nrs.tabular.threshold import is_learned
-from nrs.training import (
-    History,
-    ModelFile,
-    ModelFileError,
-    fingerprint,
-    loading,
-    made_now,
-    read_model,
-    write_model,
-)
-from nrs.training.assemble import check_outputs
-from nrs.training.loop import TorchSteps, build_optimizer, several
-from nrs.training.precision import plain_modes
-from nrs.training.processes import ALONE
-from nrs.training.schema import Schema, check_header
-from nrs.training.state import TrainState
+from nrs.training.files import ModelFile, loading, read_model, write_model
+from nrs.training.history import History
+from nrs.training.origin import fingerprint, made_now
+from nrs.training.schema import ModelFileError, Schema, check_header, check_outputs
 
 if TYPE_CHECKING:
+    import torch
     from matplotlib.axes import Axes
+    from torch import nn
 
+    from nrs.tabular.model import SingleModel
+    from nrs.tabular.rows.memory import MemorySource, Rows
+    from nrs.tabular.rows.table import TableSource
+    from nrs.tabular.task import Task
     from nrs.tabular.types import ArrayLike, Features, Json, TableLike
 
-# Other numbers of rows take other kernels, which round differently: rows are padded to a multiple
-# of this, so that a row's prediction does not depend on the rows next to it.
-PREDICT_ROWS = 32
+# Rows that a loaded model answers for, to see that its numbers are finite.
+TRIED_ROWS = 32
 
 
 @parameters
@@ -94,7 +79,6 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
 
     # What a subclass replaces: its recipe, what its model files are called, its own presets.
     _recipe_type: ClassVar[type[Recipe]] = Recipe
-    _task_type: ClassVar[type[Task]] = Task
     _recipe_schema: ClassVar[Schema[Json]] = recipe_schema()
     _target_schema: ClassVar[Schema[Json]] = NUMBERS
     _own_schema: ClassVar[Mapping[str, Schema[object]]] = {}
@@ -176,6 +160,11 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         nrs.training.DivergenceError
             If the loss becomes NaN or infinite.
         """
+        # Predictions need none of these, nor torch.
+        from nrs.tabular.forest.divide import check_division
+        from nrs.tabular.forest.workers import workers
+        from nrs.tabular.run import Run
+
         with Run.of(self) as run:
             reader = self._reader()
             source = reader.read_source(X, y, sample_weight, groups, time, offset)
@@ -193,7 +182,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
                 held_out = reader.read_held_out(eval_set, encoder, target, run.device)
             if max(run.n_workers, run.group.size) > 1 and "n_workers" in self._get_param_names():
                 check_division(recipe, run)
-            task = self._task_type(rows, held_out, encoder, target, recipe, folds, run)
+            task = self._task_type()(rows, held_out, encoder, target, recipe, folds, run)
             alone = run.n_workers == 1 or run.group.size > 1
             with nullcontext(task) if alone else workers(task) as shared:
                 learned = reader.model_type(recipe).fit(shared)
@@ -218,6 +207,8 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         offset: ArrayLike | None = None,
     ) -> MemorySource | TableSource:
         """Read and check what a fit learns from."""
+        from nrs.tabular.rows.table import TableSource
+
         if not isinstance(X, (LargeTable, TableSource)):
             return self.read_rows(X, y, sample_weight, groups, time, offset, reset=True)
         classes = getattr(self, "class_weight", None)
@@ -242,6 +233,8 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         reset: bool,
     ) -> MemorySource:
         """Read and check rows in memory; without `reset`, more rows of the same table."""
+        from nrs.tabular.rows.memory import MemorySource
+
         table, labels = self._read(X, y, reset=reset)
         weights, counted = self._row_weights(sample_weight, labels)
         classes = self._is_classifier
@@ -279,6 +272,8 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         device: torch.device,
     ) -> Rows:
         """Encode the rows that decide when to stop."""
+        from nrs.tabular.rows.memory import Rows
+
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
         size = 3 if target.has_offset else 2
@@ -364,7 +359,15 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
 
     def model_type(self, recipe: Recipe) -> type[SingleModel]:
         """The kind of model that the settings ask for."""
+        from nrs.tabular.model import ForestModel, SingleModel
+
         return ForestModel if recipe.members else SingleModel
+
+    def _task_type(self) -> type[Task]:
+        """What a fit hands to its model."""
+        from nrs.tabular.task import Task
+
+        return Task
 
     # What a fit leaves behind.
 
@@ -372,11 +375,10 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         """Become the estimator that has learned this, in one step."""
         model, recipe = learned.model, learned.model.recipe
         origin = dict(reader.__dict__["_origin"])
-        if "at" in origin:
+        if "at" in origin and not isinstance(model, StoredForest):
             origin["engine"] = model.engine
         fitted: Json = {
-            "model_": model,
-            "network_": model.network,
+            "_model": model,
             "predictor_": learned.predictor,
             "encoder_": learned.encoder,
             "target_": learned.target,
@@ -405,6 +407,24 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         kept = {name: value for name, value in vars(self).items() if not _is_fitted(name)}
         self.__dict__ = kept | fitted
 
+    @property
+    def model_(self) -> SingleModel:
+        """The network with what is known of its training; that of a file is made when asked for."""
+        model = self.__dict__.get("_model")
+        if model is None:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        if isinstance(model, StoredForest):
+            kind, known = self.model_type(self.recipe_), (self.encoder_, self.target_, self.recipe_)
+            model = kind.from_file(model.header(), model.file.tensors, *known)
+            self.__dict__["_model"] = model
+        restored: SingleModel = model
+        return restored
+
+    @property
+    def network_(self) -> nn.Module:
+        """The trained module."""
+        return self.model_.network
+
     def _own_state(self, reader: Self) -> Json:
         """Fitted attributes of a subclass, taken from the copy that read the table."""
         return {}
@@ -419,7 +439,11 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         offset: ArrayLike | None = None,
     ) -> Self:
         """Take one pass over more rows, on a copy that is then adopted."""
-        first = not hasattr(self, "network_")
+        from nrs.tabular.progress import Progress
+        from nrs.tabular.run import Run, draw_seed
+        from nrs.tabular.task import Task
+
+        first = not hasattr(self, "predictor_")
         with Run.of(self, alone=True) as run:
             reader = self._reader() if first else self
             source = reader.read_rows(X, y, sample_weight, groups, offset=offset, reset=first)
@@ -433,12 +457,12 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
                 run = replace(run, seed=draw_seed(self.random_state))
                 task = Task(rows, None, encoder, target, recipe, NO_FOLDS, run)
                 model, history = self.model_type(recipe).grow(task), History([])
-                progress = _Progress(model, draw_seed(self.random_state))
+                progress = Progress(model, draw_seed(self.random_state))
             else:
                 target, history = self.target_, self.history_
                 progress = copy.deepcopy(self._progress)
                 if progress is None:
-                    progress = _Progress(copy.deepcopy(self.model_), draw_seed(self.random_state))
+                    progress = Progress(copy.deepcopy(self.model_), draw_seed(self.random_state))
                 encoder = progress.take_levels(self.encoder_, source.table)
                 rows, _ = source.rows(encoder, target, NO_FOLDS, run.device)
                 task = Task(rows, None, encoder, target, self.recipe_, NO_FOLDS, run)
@@ -452,7 +476,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             if scored is not None:
                 scored = scored.of_rows(lambda values: values[-len(rows) :])
             learned = Learned(
-                model.target, encoder, model, model.folded(), history, importances, scored
+                model.target, encoder, model, model.predictor(), history, importances, scored
             )
             about = self.about_
             self._adopt(learned, reader, rows)
@@ -499,7 +523,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             "oob_score": self.oob_score_.hex() if hasattr(self, "oob_score_") else None,
             "residuals": None if residuals is None else residuals.tolist(),
             "scales": None if scales is None else [scale.state() for scale in scales],
-            **self.model_.header(),
+            **self._model.header(),
             **self._own_header(),
         }
         made = dict(self._origin)
@@ -508,7 +532,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             data = made.pop("data", None)
             known = None if data is None else fingerprint(header["encoder"], data)
             made = made_now(**made, fingerprint=known)
-        tensors = self.network_.state_dict()
+        tensors = self._model.state()
         write_model(path, tensors, header, kind=self._file_kind, made=made, dtype=dtype)
 
     def _own_header(self) -> Json:
@@ -516,7 +540,6 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         return {}
 
     @classmethod
-    @plain_modes()
     def load(cls, path: str | os.PathLike[str], loss: RowLoss | Target | None = None) -> Self:
         """Read a model that :meth:`save` wrote; nothing in the file is executed.
 
@@ -557,8 +580,13 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             estimator.__dict__["loss"] = loss or target
         recipe = cls._recipe_type.from_dict(header["recipe"])
         check_agreement(header, encoder, target, recipe)
-        kind = estimator.model_type(recipe)
-        model = kind.from_file(header, file.tensors, encoder, target, recipe)
+        model: SingleModel | StoredForest | None = None
+        if header["forest"] is not None and target.is_ours:
+            model = StoredForest.of(file, header["forest"], target, recipe)
+        if model is None:
+            model = estimator.model_type(recipe).from_file(
+                header, file.tensors, encoder, target, recipe
+            )
         history = History.from_dict(header["history"])
         importances = np.array([float.fromhex(v) for v in header["importances"]])
         reader = estimator._reader()
@@ -567,7 +595,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             reader.feature_names_in_ = np.asarray(encoder.names, dtype=object)
         reader.restore(header, encoder)
         reader.__dict__["_origin"] = {k: v for k, v in file.made.items() if k != "at"}
-        learned = Learned(target, encoder, model, model.folded(), history, importances)
+        learned = Learned(target, encoder, model, model.predictor(), history, importances)
         estimator._adopt(learned, reader)
         estimator.__dict__["about_"] = header["about"]
         if header["oob_score"] is not None:
@@ -580,7 +608,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
             estimator.__dict__["_scales"] = list(map(ErrorScale.beyond, header["spread"]))
         # Weights that are finite each may overflow together.
         rng = np.random.default_rng(0)
-        tried = rng.normal(size=(PREDICT_ROWS, encoder.n_features_out_)).astype(np.float32)
+        tried = rng.normal(size=(TRIED_ROWS, encoder.n_features_out_)).astype(np.float32)
         estimator.forward(tried)
         return estimator
 
@@ -599,7 +627,9 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
 
     # Prediction.
 
-    def outputs(self, X: TableLike, *, members: bool = False, watch: Watch | None = None) -> Tensor:
+    def outputs(
+        self, X: TableLike, *, members: bool = False, watch: Watch | None = None
+    ) -> np.ndarray:
         """Network outputs for every row of a raw table: (n_rows, n_outputs).
 
         Parameters
@@ -614,7 +644,7 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         counts = Watch() if watch is None else watch
         if isinstance(X, LargeTable):
             parts = [self.outputs(one, members=members, watch=counts) for one in self._chunks(X)]
-            found = torch.cat(parts, dim=int(members))
+            found = concatenate(parts, int(members))
         else:
             features = self.encoder_.transform(self.read_table(X), counts)
             found = self.forward(features, members=members)
@@ -642,33 +672,32 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
                 yield ArrowTable.from_batches([chunk.batch])
 
     def forward(
-        self, features: Features, *, members: bool = False, network: nn.Module | None = None
-    ) -> Tensor:
+        self,
+        features: Features,
+        *,
+        members: bool = False,
+        network: nn.Module | Folded | None = None,
+    ) -> np.ndarray:
         """Network outputs for every row of encoded features; as :meth:`outputs`.
 
-        `network` answers in place of the predictor.
+        `network` answers in place of the predictor. A target that is no part of nrs takes them as a
+        tensor.
         """
         predictor: Any = self.predictor_ if network is None else network
         if members and not hasattr(predictor, "each"):
             raise ValueError(
                 f"preset={self.preset!r} is a single network without members. Use preset='default'."
             )
-        device = next(self.network_.parameters()).device
-        n_rows = features.shape[0]
-        width = self.target_.n_outputs
-        shape = (predictor.n_members, n_rows, width) if members else (n_rows, width)
-        found = torch.empty(*shape, dtype=torch.float32, device="cpu")
-        step = forward_rows(features.shape[1])
-        with threads(self.n_jobs), torch.inference_mode():
-            for start in range(0, n_rows, step):
-                part = features[start : start + step]
-                dense = part if isinstance(part, np.ndarray) else part.toarray()
-                x = torch.from_numpy(dense).to(device)
-                padded = functional.pad(x, (0, 0, 0, -len(x) % PREDICT_ROWS))
-                scores = predictor.each(padded) if members else predictor(padded)
-                found[..., start : start + step, :] = scores[..., : len(x), :]
+        if isinstance(predictor, Folded) and predictor.engine is not None:
+            found = predictor.outputs(features, count_threads(self.n_jobs), members=members)
+        else:
+            from nrs.tabular.model import outputs_of
+
+            width = self.target_.n_outputs
+            device = next(self.network_.parameters()).device
+            found = outputs_of(predictor, features, width, device, self.n_jobs, members=members)
         check_outputs(found)
-        return found
+        return self.target_.taken(found)
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -694,78 +723,10 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         return plot_history(self.history_, ax)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "network_")
+        return hasattr(self, "predictor_")
 
 
 def _is_fitted(name: str) -> bool:
     """Whether an attribute is what a fit has learned, by its name."""
-    private = ("_importances", "_origin", "_residuals", "_scales", "_progress")
+    private = ("_model", "_importances", "_origin", "_residuals", "_scales", "_progress")
     return name.endswith("_") or name in private
-
-
-# Rows that `partial_fit` calibrates by: these, if the last call had fewer, and those before it.
-MAX_RECENT = 2_000
-
-
-class _Progress:
-    """What `partial_fit` keeps from call to call.
-
-    The model it trains, the optimizer, the seed, how far it has come, and the latest rows.
-    """
-
-    recent: Rows
-
-    def __init__(self, model: SingleModel, seed: int) -> None:
-        self.model, self.seed, self.passes, self.n_seen = model, seed, 0, 0
-        self.optimizer = self._optimizer()
-
-    def _optimizer(self) -> torch.optim.Optimizer:
-        parameters: list[nn.Parameter] = list(self.model.network.parameters())
-        return build_optimizer(parameters, self.model.settings())
-
-    def take_levels(self, encoder: TableEncoder, table: Table) -> TableEncoder:
-        """Let the model read levels of categories that are new; returns the encoder of its rows.
-
-        Answers stay what they are until it is trained on.
-        """
-        wider = encoder.with_levels(table) if self.model.takes_levels else encoder
-        if wider is encoder:
-            return encoder
-        places = encoder.places_in(wider)
-        self.model.widen(places, wider.groups_, self.seed)
-        # The optimizer goes on: what is new has no momentum yet.
-        kept = self.optimizer.state_dict()
-        self.optimizer = self._optimizer()
-        for number, parameter in enumerate(self.model.network.parameters()):
-            for name, value in kept["state"].get(number, {}).items():
-                if value.ndim and value.shape != parameter.shape:
-                    missing = parameter.shape[-1] - value.shape[-1]
-                    kept["state"][number][name] = functional.pad(value, (0, missing))
-        self.optimizer.load_state_dict(kept)
-        if self.passes:
-            self.recent = self.recent.widened(places, wider.n_features_out_)
-        return wider
-
-    def take(self, rows: Rows) -> None:
-        """Take one optimizer step per batch."""
-        model = self.model
-        batches = model.pass_batches(rows, self.n_seen)
-        self.n_seen += rows.n_units
-        seed = self.seed + self.passes
-        generator, noise = (torch.Generator().manual_seed(seed) for _ in range(2))
-        settings, device = model.settings(), rows.device
-        state = TrainState(
-            model.network, settings, self.optimizer, generator, [noise], device, epoch=self.passes
-        )
-        known, model.engine = model.steps(model.network, settings, ALONE)
-        steps = TorchSteps() if known is None else known
-        loss_of = functools.partial(model.loss, model.network)
-        with drawing_from(model.network, noise):
-            model.network.train()
-            for some in several(batches(self.passes, generator), steps.at_once):
-                steps.take(state, loss_of, some, [settings.lr] * len(some))
-                state.step_in_epoch += len(some)
-            self.optimizer.zero_grad(set_to_none=True)
-        self.recent = self.recent.joined(rows, MAX_RECENT) if self.passes else rows
-        self.passes += 1
-        model.network.eval()

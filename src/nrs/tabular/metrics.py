@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from sklearn import metrics as sk
-from torch import Tensor
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from nrs.tabular.targets import Target
 
-Measure = Callable[["Target", Tensor, Tensor], float]
+Measure = Callable[["Target", "Tensor", "Tensor"], float]
 
 
 class Metric(NamedTuple):
@@ -22,6 +22,17 @@ class Metric(NamedTuple):
     sign: int = 1
 
 
+def scikit_learn(name: str) -> Callable[..., float]:
+    """A metric of scikit-learn, which predictions need not import."""
+
+    def measure(*args: np.ndarray, **options: object) -> float:
+        from sklearn import metrics
+
+        return float(getattr(metrics, name)(*args, **options))
+
+    return measure
+
+
 def of_labels(function: Callable[[np.ndarray, np.ndarray], float]) -> Measure:
     """A metric of true and predicted labels or numbers, in the user's own values."""
     return lambda target, y, outputs: float(function(target.truth(y), target.labels(outputs)))
@@ -29,7 +40,7 @@ def of_labels(function: Callable[[np.ndarray, np.ndarray], float]) -> Measure:
 
 def macro_f1(truth: np.ndarray, predicted: np.ndarray) -> float:
     """F1 score of each class, averaged."""
-    return float(sk.f1_score(truth, predicted, average="macro", zero_division=0))
+    return scikit_learn("f1_score")(truth, predicted, average="macro", zero_division=0)
 
 
 def class_log_loss(target: Target, y: Tensor, outputs: Tensor) -> float:
@@ -37,7 +48,7 @@ def class_log_loss(target: Target, y: Tensor, outputs: Tensor) -> float:
     if target.n_outputs == 1:
         return 0.0
     labels = np.arange(target.n_outputs)
-    return float(sk.log_loss(y.cpu().numpy(), target.answer(outputs), labels=labels))
+    return scikit_learn("log_loss")(y.cpu().numpy(), target.answer(outputs), labels=labels)
 
 
 def label_log_loss(target: Target, y: Tensor, outputs: Tensor) -> float:
@@ -86,11 +97,11 @@ def mean_area(
     return float(np.mean(areas))
 
 
-ROC_AUC = Metric(of_curves(sk.roc_auc_score, "roc_auc"))
-AVERAGE_PRECISION = Metric(of_curves(sk.average_precision_score, "average_precision"))
+ROC_AUC = Metric(of_curves(scikit_learn("roc_auc_score"), "roc_auc"))
+AVERAGE_PRECISION = Metric(of_curves(scikit_learn("average_precision_score"), "average_precision"))
 CLASS_METRICS: dict[str, Metric] = {
-    "accuracy": Metric(of_labels(sk.accuracy_score)),
-    "balanced_accuracy": Metric(of_labels(sk.balanced_accuracy_score)),
+    "accuracy": Metric(of_labels(scikit_learn("accuracy_score"))),
+    "balanced_accuracy": Metric(of_labels(scikit_learn("balanced_accuracy_score"))),
     "f1": Metric(of_labels(macro_f1)),
     "log_loss": Metric(class_log_loss, -1),
     "roc_auc": ROC_AUC,
@@ -105,7 +116,7 @@ LABEL_METRICS: dict[str, Metric] = {
     "average_precision": AVERAGE_PRECISION,
 }
 NUMBER_METRICS: dict[str, Metric] = {
-    "r2": Metric(of_labels(sk.r2_score)),
-    "rmse": Metric(of_labels(sk.root_mean_squared_error), -1),
-    "mae": Metric(of_labels(sk.mean_absolute_error), -1),
+    "r2": Metric(of_labels(scikit_learn("r2_score"))),
+    "rmse": Metric(of_labels(scikit_learn("root_mean_squared_error")), -1),
+    "mae": Metric(of_labels(scikit_learn("mean_absolute_error")), -1),
 }

@@ -15,43 +15,56 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nrs.core import fold
 from nrs.engine import instructions
 from nrs.tabular.encode.encoder import TableEncoder
-from nrs.tabular.error_scale import Errors, deviations_of, find_scale
+from nrs.tabular.error_scale import Errors, deviations_of, find_scale, members_spread
 from nrs.tabular.forest.bins import MAX_BINNED_FEATURES, all_values
 from nrs.tabular.forest.compiled import steps_for, why_not
 from nrs.tabular.forest.divide import answering, divided, division
+from nrs.tabular.forest.folded import Folded
 from nrs.tabular.forest.folds import NO_FOLDS, Folds
 from nrs.tabular.forest.grow import MAX_ROWS, blank_forest, grow_forest, widen
 from nrs.tabular.forest.network import (
+    CompiledForest,
     FoldedForest,
     ForestNetwork,
     forest_loss,
     joint_slope,
-    members_spread,
     out_of_bag,
     passes,
     response,
 )
 from nrs.tabular.forest.pilot import choose_views, in_first_block
 from nrs.tabular.forest.unseen import Unseen
-from nrs.tabular.header import require
+from nrs.tabular.learned import Learned, check_forest
 from nrs.tabular.network import TableNetwork, row_by_row
 from nrs.tabular.recipe import MAX_FOLDS, Recipe
-from nrs.tabular.rows.memory import MAX_HELD_OUT, Batches, Rows, ShuffledBatches, spread_rows
-from nrs.tabular.run import Run
+from nrs.tabular.rows.memory import (
+    MAX_HELD_OUT,
+    Batches,
+    Rows,
+    ShuffledBatches,
+    forward_rows,
+    spread_rows,
+)
+from nrs.tabular.run import Run, threads
 from nrs.tabular.targets import OutOfBag, Target
 from nrs.tabular.task import Task
 from nrs.training import History, TrainSettings, load_network
 from nrs.training.loop import Steps
+from nrs.training.precision import plain_modes
 from nrs.training.processes import ALONE, Processes
 
 if TYPE_CHECKING:
-    from nrs.tabular.types import Json
+    from nrs.tabular.types import Features, Json
 
 Evaluate = Callable[[Any], dict[str, float]]
+# Other numbers of rows take other kernels, which round differently: rows are padded to a multiple
+# of this, so that a row's prediction does not depend on the rows next to it.
+PREDICT_ROWS = 32
 # Times that out-of-bag rows are scored during a fit.
 CHECKS = 20
 # Rows that are scored to see how long it takes, and the fewest that may score the forest.
@@ -63,19 +76,6 @@ IMPORTANCE_ROWS = 1024
 # Fewer rows cannot tell numbers from codes, nor is there time for it in fewer seconds. Cutting the
 # pilot short instead would let a run that is started again come to another choice.
 PILOT_ROWS, PILOT_SECONDS = 2_000, 60.0
-
-
-@dataclass(frozen=True)
-class Learned:
-    """Everything that a fit has learned; an estimator adopts it in one step."""
-
-    target: Target
-    encoder: TableEncoder
-    model: SingleModel
-    predictor: nn.Module
-    history: History
-    importances: np.ndarray
-    out_of_bag: OutOfBag | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class SingleModel:
         history = model.learn(task)
         importances = model.importances(task.rows, task.encoder, model.importance_rows())
         scored = model.finish(task)
-        predictor = model.folded()
+        predictor = model.predictor()
         return Learned(task.target, task.encoder, model, predictor, history, importances, scored)
 
     @classmethod
@@ -177,6 +177,7 @@ class SingleModel:
         )
 
     @classmethod
+    @plain_modes()
     def from_file(
         cls,
         header: Json,
@@ -210,6 +211,11 @@ class SingleModel:
     def header(self) -> Json:
         """What a model file must say of the network's shape, as JSON values."""
         return {}
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors that a model file must hold."""
+        found: dict[str, Tensor] = self.network.state_dict()
+        return found
 
     def batches(self, rows: Rows, group: Processes = ALONE) -> Batches:
         """The source of batches for training."""
@@ -336,8 +342,12 @@ class SingleModel:
         """Calibrate by out-of-bag rows, where there are any."""
         return None
 
+    def predictor(self) -> nn.Module | Folded:
+        """What predicts, by the compiled engine where it can; threads may share it."""
+        return self.folded()
+
     def folded(self) -> nn.Module:
-        """An immutable copy for prediction, which threads may share."""
+        """An immutable copy for prediction by torch."""
         self.network.eval()
         return row_by_row(fold(self.network)).requires_grad_(False)
 
@@ -388,15 +398,9 @@ class ForestModel(SingleModel):
 
     @classmethod
     def check_network(cls, network: ForestNetwork) -> None:
-        bins, shares = network.bins, network.shares
-        n_features = network.n_inputs - bins.n_bins - 1
-        inside = ((bins.source >= 0) & (bins.source < n_features)).all()
-        require(bool(inside), "the bins of a forest must be those of its features")
-        inside = ((network.index >= 0) & (network.index < network.n_inputs)).all()
-        require(bool(inside), "the members of a forest must read inputs that it has")
-        counted = (shares >= 0).all() and shares.sum() > 0
-        require(bool(counted), "the shares of members must be at least 0, and not all 0")
-        require(float(network.temperature) > 0, "the temperature must be above 0")
+        bins = network.bins
+        features = network.n_inputs - bins.n_bins - 1
+        check_forest(network.state_dict(), {"in_features": features, "n_bins": bins.n_bins})
 
     def header(self) -> Json:
         bins = self.network.bins
@@ -454,7 +458,7 @@ class ForestModel(SingleModel):
         return evaluate
 
     def out_of_bag(
-        self, network: nn.Module, rows: Rows, group: Processes, n_views: int = 1
+        self, network: nn.Module | CompiledForest, rows: Rows, group: Processes, n_views: int = 1
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """Joint outputs of the members that score each row, within views, and its truth.
 
@@ -511,7 +515,7 @@ class ForestModel(SingleModel):
         views = len(self.recipe.views)
         views = views if self.network.n_members // views >= self.n_folds else 1
         rows = task.rows
-        scored = self.target.finish(*self.out_of_bag(self.folded(), rows, task.run.group, views))
+        scored = self.target.finish(*self.out_of_bag(self.answering(), rows, task.run.group, views))
         each = scored.views.repeat_interleave(self.network.n_members // views)
         self.network.shares.copy_(each)
         slope = self.slope(rows, self.scoring)
@@ -537,7 +541,7 @@ class ForestModel(SingleModel):
         """How much sharper all members may answer than those that score a row."""
         if not self.target.has_temperature:
             return 1.0
-        return joint_slope(self.folded(), self.few(rows, SPREAD_ROWS), scores, self.target)
+        return joint_slope(self.answering(), self.few(rows, SPREAD_ROWS), scores, self.target)
 
     def _finish_in_order(self, task: Task) -> OutOfBag:
         """Score each block by its own members, then keep those that have seen all blocks."""
@@ -545,7 +549,7 @@ class ForestModel(SingleModel):
         known = self.scorable(rows)
         assert known.folds is not None
         blocks = known.folds[known.index]
-        outputs = self.out_of_bag(self.folded(), known, task.run.group)
+        outputs = self.out_of_bag(self.answering(), known, task.run.group)
         scored = self.target.finish_in_order(*outputs, blocks)
         network.settle()
         scorers, equal = self.scoring.any(1).nonzero()[:, 0], torch.ones(len(self.scoring))
@@ -568,7 +572,7 @@ class ForestModel(SingleModel):
         chosen = spread_rows(len(known), min(len(known), MAX_HELD_OUT))
         few = known.subset(known.index[chosen])
         assert few.folds is not None
-        folded, shares = self.folded(), self.network.shares
+        folded, shares = self.answering(), self.network.shares
         parts = [members_spread(folded.each(x), shares).cpu() for x, _ in few.scored()]
         truth, _, counted = few.truth()
         outputs = scored.outputs[chosen]
@@ -588,9 +592,40 @@ class ForestModel(SingleModel):
             more=scored.more | {"oob_std_": deviations},
         )
 
+    def predictor(self) -> nn.Module | Folded:
+        found = self.answering()
+        # The methods of a target that is no part of nrs take tensors.
+        if isinstance(found, CompiledForest) and self.target.is_ours:
+            return found.arrays
+        return self.folded()
+
     def folded(self) -> FoldedForest:
-        self.network.eval()
-        return self.network.fold().requires_grad_(False)
+        return self.network.eval().fold().requires_grad_(False)
+
+    def answering(self) -> FoldedForest | CompiledForest:
+        """What scores rows during a fit."""
+        return self.network.eval().compiled() or self.folded()
+
+
+def outputs_of(
+    predictor: nn.Module | Folded, features: Features, width: int, device: torch.device,
+    n_jobs: int | None, *, members: bool,
+) -> np.ndarray:  # fmt: skip
+    """The (n, width) joint outputs of encoded rows by torch, or with `members` those of each."""
+    # One that was pickled where the compiled engine is.
+    network: Any = FoldedForest(predictor) if isinstance(predictor, Folded) else predictor
+    answer = network.each if members else network
+    n_rows, step = features.shape[0], forward_rows(features.shape[1])
+    shape = (network.n_members, n_rows, width) if members else (n_rows, width)
+    found = np.empty(shape, dtype=np.float32)
+    with threads(n_jobs), torch.inference_mode():
+        for start in range(0, n_rows, step):
+            part = features[start : start + step]
+            dense = part if isinstance(part, np.ndarray) else part.toarray()
+            x = torch.from_numpy(dense).to(device)
+            padded = functional.pad(x, (0, 0, 0, -len(x) % PREDICT_ROWS))
+            found[..., start : start + step, :] = answer(padded)[..., : len(x), :].cpu().numpy()
+    return found
 
 
 def _among(n_rows: int, own: np.ndarray, values: np.ndarray) -> np.ndarray:

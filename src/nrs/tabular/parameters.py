@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import numpy as np
 
-from nrs.training import Callback
-
 if TYPE_CHECKING:
     from nrs.tabular.types import Categorical, ClassWeights
+    from nrs.training.callbacks import Callback
 
 T = TypeVar("T")
 

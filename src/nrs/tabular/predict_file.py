@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from nrs._util.inputs import reading
 from nrs.datasets.large_table import Table
@@ -170,11 +168,12 @@ def offset_column(model: TableModel, name: str | None = None) -> dict[str, str]:
     return {} if name is None else {name: "number"}
 
 
-def with_offset(model: TableModel, outputs: Tensor, added: Sequence[ArrayLike]) -> Tensor:
+def with_offset(model: TableModel, outputs: np.ndarray, added: Sequence[ArrayLike]) -> np.ndarray:
     """Outputs with the column of offsets, if there is one."""
     for column in added:
         offset = check_offset(np.array(column, dtype=np.float64))
-        outputs = outputs.double() + torch.tensor(offset)[:, None]
+        placed = np.asarray(outputs, dtype=np.float64) + offset[:, None]
+        outputs = model.target_.taken(placed)
     return outputs
 
 
@@ -269,7 +268,7 @@ def model_rows(model: TableModel, table: pyarrow.Table) -> pyarrow.Table | np.nd
 
 def answer_columns(
     model: TableModel,
-    outputs: Tensor,
+    outputs: np.ndarray,
     X: TableLike,
     *,
     probabilities: bool,

@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, check_is_fitted
-from torch import Tensor
 
 from nrs.tabular.encode.column_encoder import Watch
 from nrs.tabular.encode.columns import labels_as_array
-from nrs.tabular.error_scale import scales_of
+from nrs.tabular.error_scale import members_spread, scales_of
 from nrs.tabular.estimator import TableEstimator
 from nrs.tabular.forest.estimator import ForestEstimator
 from nrs.tabular.forest.folds import MIN_ROWS
-from nrs.tabular.forest.network import members_spread
 from nrs.tabular.parameters import CheckpointParameters, MonotoneParameters, parameters
 from nrs.tabular.targets import Loss, QuantileTarget, check_offset, refuse_dates
 
@@ -143,7 +140,7 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         each = self.outputs(X, members=True, watch=Watch())
         members = np.stack([self.target_.answer(one) for one in each])
         # Members count in the spread as much as they do in the prediction.
-        weights = self.network_.shares.double().cpu().numpy()
+        weights = self._shares().astype(np.float64)
         # In units of the target, whose squares stay within float64.
         unit = unit[0] if self.target_.single else unit
         variance = np.average(np.square((members - joint) / unit), axis=0, weights=weights)
@@ -158,7 +155,8 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
             )
         outputs, added = self.outputs(X), check_offset(offset)
         check_consistent_length(outputs, added)
-        return self.target_.answer(outputs.double() + torch.tensor(added)[:, None])
+        placed = np.asarray(outputs, dtype=np.float64) + added[:, None]
+        return self.target_.answer(self.target_.taken(placed))
 
     def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predictions, whatever the loss; of ``loss="aft"`` the concordance."""
@@ -225,7 +223,7 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         return self.interval_around(self.outputs(X), X, level)
 
     def interval_around(
-        self, outputs: Tensor, X: TableLike, level: float
+        self, outputs: np.ndarray, X: TableLike, level: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """The intervals of :meth:`predict_interval`, from what :meth:`outputs` gave for `X`."""
         if not 0 < level < 1:
@@ -238,12 +236,20 @@ class NRSRegressor(ForestEstimator, MonotoneParameters, CheckpointParameters, Ta
         reach = self._residuals[round(level * (len(self._residuals) - 1))]
         if getattr(self, "_scales", None) is not None:
             reach = reach * self._error_scales(outputs, X)
-        wide = torch.from_numpy(np.broadcast_to(reach, outputs.shape).astype(np.float32))
-        return self.target_.answer(outputs - wide), self.target_.answer(outputs + wide)
+        wide = np.broadcast_to(reach, outputs.shape).astype(np.float32)
+        low, high = (np.asarray(outputs) + side for side in (-wide, wide))
+        target = self.target_
+        return target.answer(target.taken(low)), target.answer(target.taken(high))
 
-    def _error_scales(self, outputs: Tensor, X: TableLike) -> np.ndarray:
+    def _error_scales(self, outputs: np.ndarray, X: TableLike) -> np.ndarray:
         """The scale of the errors of what :meth:`outputs` gave for `X`, (n_rows, n_outputs)."""
         # The rows were watched before.
         members = self.outputs(X, members=True, watch=Watch())
-        spread = members_spread(members, self.network_.shares.cpu())
-        return scales_of(self._scales, outputs.double().numpy(), spread.double().numpy())
+        spread = members_spread(np.asarray(members), self._shares())
+        known = (np.asarray(one, dtype=np.float64) for one in (outputs, spread))
+        return scales_of(self._scales, *known)
+
+    def _shares(self) -> np.ndarray:
+        """How much each member counts."""
+        shares = self.predictor_.shares
+        return shares if isinstance(shares, np.ndarray) else shares.cpu().numpy()

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 
 from nrs._util.launch import FEW, check_count
+from nrs.engine import count_threads
 from nrs.tabular.recipe import Recipe, is_number
 from nrs.tabular.rows.memory import Batches, Rows, checksum
 from nrs.training import (
@@ -216,9 +216,7 @@ def threads(n_jobs: int | None) -> Iterator[None]:
     torch's own setting would. One thread is the default because several fits at once, each with a
     thread per core, slow each other to a crawl.
     """
-    wanted = effective_n_jobs(n_jobs)
-    if wanted > FEW:
-        check_count(wanted, "n_jobs")
+    wanted = count_threads(n_jobs)
     if wanted == torch.get_num_threads():
         yield
         return

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from nrs.training.schema import ModelFileError
+from nrs.training.schema import ModelFileError, check_tensors, kind_of
 
 # Bytes of buffers that are not in the file, beyond as many as the file has.
 _MAX_OUTSIDE = 1 << 28
@@ -56,7 +56,8 @@ got float32 [1, 2]
     """
     made = _without_memory(build)
     network = _network_of(made, module)
-    _check_tensors(network.state_dict(), tensors)
+    known = {name: kind_of(tensor) for name, tensor in network.state_dict().items()}
+    check_tensors(known, tensors)
     outside = _outside(network)
     if not outside:
         _fill(network, tensors, assign=True)
@@ -76,29 +77,6 @@ def _fill(network: nn.Module, tensors: Mapping[str, Tensor], *, assign: bool = F
     except RuntimeError as error:
         # Torch's own first line says only that something is wrong.
         raise ModelFileError(str(error).strip().splitlines()[-1].strip()) from None
-
-
-def check_outputs(outputs: Tensor) -> None:
-    """Refuse outputs that are not finite: weights that are finite each may overflow together.
-
-    Raises
-    ------
-    ValueError
-        If a number is NaN or infinite.
-
-    Examples
-    --------
-    >>> check_outputs(torch.tensor([1e38]) * 10)
-    Traceback (most recent call last):
-        ...
-    ValueError: The network's outputs are beyond float32: its weights are too large for these \
-inputs. Check the inputs, or fit again with smaller numbers.
-    """
-    if not bool(outputs.isfinite().all()):
-        raise ValueError(
-            "The network's outputs are beyond float32: its weights are too large for these "
-            "inputs. Check the inputs, or fit again with smaller numbers."
-        )
 
 
 def _network_of(made: Any, module: Callable[[Any], nn.Module] | None) -> nn.Module:
@@ -127,26 +105,6 @@ class _RangesHaveValues(TorchFunctionMode):
             size = func(*args, **{**kwargs, "device": "meta"}).numel()
             kwargs = {**kwargs, "device": "cpu" if size <= _MAX_RANGE else "meta"}
         return func(*args, **kwargs)
-
-
-def _check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
-    for name in expected:
-        if name not in found:
-            raise ModelFileError(f"the network needs a tensor {name!r}, which is missing")
-    for name, tensor in found.items():
-        if name not in expected:
-            raise ModelFileError(f"the network has no tensor {name[:80]!r}")
-        if (said := _kind(tensor)) != (wanted := _kind(expected[name])):
-            raise ModelFileError(f"the tensor {name!r} must be {wanted}; got {said}")
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise ModelFileError(f"the tensor {name!r} must be finite")
-        # Of a normalisation, which divides by its root.
-        if name.endswith("running_var") and bool((tensor < 0).any()):
-            raise ModelFileError(f"the tensor {name!r} must be at least 0")
-
-
-def _kind(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 
 def _outside(network: nn.Module) -> list[Tensor]:

@@ -16,18 +16,21 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
-from torch import Tensor
+import numpy as np
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save as save_arrays
 
 from nrs._util.atomic import atomic_write
+from nrs._util.lazy import torch
 from nrs._version import __version__
 from nrs.training.origin import versions
 from nrs.training.schema import ModelFileError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = "nrs-model"
 FORMAT_VERSION = 2
@@ -37,9 +40,20 @@ MAX_TENSORS = 100_000
 # How weights may be written. In memory they are float32 again.
 WEIGHT_DTYPES = ("float32", "float16")
 # What a tensor of a type may be on disk, the smallest first.
-_SMALLER = {
-    torch.int64: (torch.uint8, torch.int16, torch.int32),
-    torch.float32: (torch.float16,),
+_SMALLER: dict[str, tuple[type[Any], ...]] = {
+    "int64": (np.uint8, np.int16, np.int32),
+    "float32": (np.float16,),
+}
+# The types of safetensors. Of those that NumPy lacks an array has a field of torch's name.
+_TYPES = {
+    "BOOL": np.dtype(np.bool_),
+    **{f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
+    **{f"I{8 * size}": np.dtype(f"<i{size}") for size in (1, 2, 4, 8)},
+    **{f"U{8 * size}": np.dtype(f"<u{size}") for size in (1, 2, 4, 8)},
+    "C64": np.dtype("<c8"),
+    "BF16": np.dtype([("bfloat16", "<i2")]),
+    "F8_E4M3": np.dtype([("float8_e4m3fn", "<i1")]),
+    "F8_E5M2": np.dtype([("float8_e5m2", "<i1")]),
 }
 
 
@@ -53,8 +67,8 @@ class ModelFile:
         What wrote it: ``"table"``, ``"image"``, ``"points"``, ``"ranker"``.
     header : dict
         Configuration and schema, as JSON values.
-    tensors : dict of str to Tensor
-        Contiguous tensors on the CPU.
+    arrays : dict of str to ndarray
+        Contiguous, and without torch.
     format_version : int
         The version of ``header`` and ``tensors``, after any upgrade.
     made : dict
@@ -64,9 +78,16 @@ class ModelFile:
 
     kind: str
     header: dict[str, Any]
-    tensors: dict[str, Tensor]
+    arrays: dict[str, np.ndarray]
     format_version: int = FORMAT_VERSION
     made: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """The same as tensors of torch, contiguous and on the CPU."""
+        # clone() moves the weights to aligned memory of torch's own: kernels may choose another
+        # path, hence other bits, on memory that is not aligned.
+        return {name: _tensor(array).clone() for name, array in self.arrays.items()}
 
 
 # Version v -> the function that turns a file of version v into one of version v + 1.
@@ -78,7 +99,7 @@ _UPGRADES: dict[int, Callable[[ModelFile], ModelFile]] = {
 
 def write_model(
     path: str | os.PathLike[str],
-    tensors: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor | np.ndarray],
     header: Mapping[str, Any],
     *,
     kind: str,
@@ -94,7 +115,7 @@ def write_model(
     ----------
     path : path
         Where to write; an existing file is replaced.
-    tensors : mapping of str to Tensor
+    tensors : mapping of str to Tensor or ndarray
         Any shapes, dtypes, devices and strides; tensors may share storage.
     header : mapping
         JSON values with string keys (no NaN or infinity).
@@ -122,18 +143,16 @@ def write_model(
     >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     path = Path(directory) / "model.safetensors"
-    ...     write_model(path, {"weight": torch.eye(2)}, {"classes": ["a", "b"]}, kind="table")
+    ...     write_model(path, {"weight": np.eye(2)}, {"classes": ["a", "b"]}, kind="table")
     ...     file = read_model(path)
-    >>> file.kind, file.header, file.tensors["weight"].tolist()
+    >>> file.kind, file.header, file.arrays["weight"].tolist()
     ('table', {'classes': ['a', 'b']}, [[1.0, 0.0], [0.0, 1.0]])
     """
     if dtype not in WEIGHT_DTYPES:
         raise ValueError(f"dtype must be one of {WEIGHT_DTYPES}; got {dtype!r}")
-    # clone() ends shared storage and odd strides, which safetensors refuses.
-    whole = {
-        name: _made_small(tensor.detach().cpu(), dtype).clone(memory_format=torch.contiguous_format)
-        for name, tensor in tensors.items()
-    }
+    given = {name: _array(tensor) for name, tensor in tensors.items()}
+    # A copy ends odd strides, which safetensors refuses.
+    whole = {name: np.array(_made_small(one, dtype), order="C") for name, one in given.items()}
     origin = {**versions(), **(made or {})}
     try:
         plain_header, plain_origin = json.loads(json.dumps([dict(header), origin], allow_nan=False))
@@ -150,13 +169,13 @@ def write_model(
         "header": plain_header,
         "made": plain_origin,
         "in_memory": {
-            name: _name(tensors[name].dtype)
-            for name, stored in whole.items()
-            if stored.dtype != tensors[name].dtype
+            name: _name(given[name].dtype)
+            for name, stored in sorted(whole.items())
+            if stored.dtype != given[name].dtype
         },
     }
     facts["sha256"] = _checksum(facts, whole)
-    content = save_tensors(whole, metadata={"nrs": json.dumps(facts)})
+    content = _saved(whole, {"nrs": json.dumps(facts)})
     if (size := int.from_bytes(content[:8], "little")) > MAX_HEADER:
         raise ValueError(f"The header must have at most {MAX_HEADER:,} bytes; got {size:,}.")
     with atomic_write(path) as file:
@@ -193,18 +212,19 @@ def read_model(path: str | os.PathLike[str], *, kind: str | None = None) -> Mode
             f"{FORMAT_VERSION}: upgrade nrs."
         )
     try:
-        # clone() moves the weights from the file's buffer to aligned memory of torch's own:
-        # kernels may choose another path, hence other bits, on memory that is not aligned.
-        tensors = {name: tensor.clone() for name, tensor in load_tensors(content).items()}
+        arrays = {
+            name: np.frombuffer(one["data"], _TYPES[one["dtype"]]).reshape(one["shape"]).copy()
+            for name, one in deserialize(content)
+        }
         del content
         expected = facts.pop("sha256", None)
-        found = _checksum(facts, tensors)
+        found = _checksum(facts, arrays)
     except (SafetensorError, ValueError, TypeError, LookupError, RuntimeError) as error:
         raise _damaged(path, f"its tensors cannot be read ({_line(error)})") from None
     if found != expected:
         raise _damaged(path, "its content does not match its checksum")
-    tensors = _as_in_memory(tensors, facts.get("in_memory", {}), path)
-    model = ModelFile(facts["kind"], facts["header"], tensors, version)
+    arrays = _as_in_memory(arrays, facts.get("in_memory", {}), path)
+    model = ModelFile(facts["kind"], facts["header"], arrays, version)
     while model.format_version < FORMAT_VERSION:
         upgrade = _UPGRADES.get(model.format_version)
         if upgrade is None:
@@ -282,40 +302,71 @@ content is not that of a model of this version of nrs.
         ) from None
 
 
-def _made_small(tensor: Tensor, dtype: str) -> Tensor:
-    """The tensor as it is on disk: integers without loss, weights in `dtype` where they fit."""
-    if tensor.dtype == torch.int64 and tensor.numel():
-        low, high = (int(bound) for bound in tensor.aminmax())
-        for smaller in _SMALLER[torch.int64]:
-            limits = torch.iinfo(smaller)
+def _made_small(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The array as it is on disk: integers without loss, weights in `dtype` where they fit."""
+    if array.dtype == np.int64 and array.size:
+        low, high = int(array.min()), int(array.max())
+        for smaller in _SMALLER["int64"]:
+            limits = np.iinfo(smaller)
             if limits.min <= low and high <= limits.max:
-                return tensor.to(smaller)
+                return array.astype(smaller)
     # What has one dimension, or one column, are biases, statistics, scales and bins: few numbers,
     # which decide over all that follow.
-    weights = tensor.dtype == torch.float32 and tensor.dim() > 1 and tensor.shape[-1] > 1
+    weights = array.dtype == np.float32 and array.ndim > 1 and array.shape[-1] > 1
     if dtype == "float16" and weights:
-        half = tensor.half()
+        with np.errstate(over="ignore"):
+            half = array.astype(np.float16)
         # A NaN must not hide that another number is beyond the range.
-        return half if torch.equal(half.isinf(), tensor.isinf()) else tensor
-    return tensor
+        return half if np.array_equal(np.isinf(half), np.isinf(array)) else array
+    return array
 
 
 def _as_in_memory(
-    tensors: Mapping[str, Tensor], types: Any, path: str | os.PathLike[str]
-) -> dict[str, Tensor]:
-    """The tensors of a file in the types that its header says."""
-    found = dict(tensors)
-    known = {_name(wide): wide for wide in _SMALLER}
+    arrays: Mapping[str, np.ndarray], types: Any, path: str | os.PathLike[str]
+) -> dict[str, np.ndarray]:
+    """The arrays of a file in the types that its header says."""
+    found = dict(arrays)
     for name, said in types.items() if isinstance(types, dict) else [("", types)]:
-        wide = known.get(said) if isinstance(said, str) else None
-        if wide is None or name not in found or found[name].dtype not in _SMALLER[wide]:
+        smaller = _SMALLER.get(said, ()) if isinstance(said, str) else ()
+        if name not in found or found[name].dtype not in smaller:
             raise _damaged(path, f"its header says of no tensor it has that it is {said!r:.40}")
-        found[name] = found[name].to(wide)
+        found[name] = found[name].astype(said)
     return found
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def _name(dtype: np.dtype) -> str:
+    """The name that torch has for a type, which many share."""
+    return dtype.name if dtype.names is None else dtype.names[0]
+
+
+def _array(tensor: Tensor | np.ndarray) -> np.ndarray:
+    """A tensor's numbers as an array."""
+    if isinstance(tensor, np.ndarray):
+        return tensor
+    plain, name = tensor.detach().cpu(), str(tensor.dtype).removeprefix("torch.")
+    for dtype in _TYPES.values():
+        if dtype.names is not None and dtype.names[0] == name:
+            whole = plain.contiguous().view(getattr(torch, dtype[name].name))
+            return whole.numpy().view(dtype)
+    found: np.ndarray = plain.numpy()
+    return found
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    """An array's numbers as a tensor."""
+    if array.dtype.names is None:
+        return torch.from_numpy(array)
+    (name,) = array.dtype.names
+    return torch.from_numpy(array[name]).view(getattr(torch, name))
+
+
+def _saved(arrays: Mapping[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+    """The bytes of a file."""
+    if all(array.dtype.names is None for array in arrays.values()):
+        return save_arrays(dict(arrays), metadata)
+    from safetensors.torch import save
+
+    return save({name: _tensor(array) for name, array in arrays.items()}, metadata)
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
@@ -380,12 +431,13 @@ def _line(error: Exception) -> str:
     return text if len(text) <= 300 else f"{text[:300]}…"
 
 
-def _checksum(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+def _checksum(facts: Mapping[str, Any], tensors: Mapping[str, Tensor | np.ndarray]) -> str:
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        array = _array(tensors[name])
+        described = [name, f"torch.{_name(array.dtype)}", list(array.shape)]
+        digest.update(json.dumps(described).encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

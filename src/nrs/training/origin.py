@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import torch
 
+from nrs._util.lazy import torch
 from nrs._version import __version__
 
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 Schema: TypeAlias = Callable[[object, str], T]
@@ -274,3 +279,73 @@ def _shown(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
     return repr(value)
+
+
+def kind_of(tensor: np.ndarray | Tensor) -> str:
+    """Type and shape of an array or a tensor.
+
+    Examples
+    --------
+    >>> kind_of(np.zeros((2, 3), np.float32))
+    'float32 [2, 3]'
+    """
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def all_finite(tensor: np.ndarray | Tensor) -> bool:
+    """Whether no number is NaN or infinite."""
+    if isinstance(tensor, np.ndarray):
+        return bool(np.isfinite(tensor).all())
+    return bool(tensor.isfinite().all())
+
+
+def check_tensors(
+    expected: Mapping[str, str], found: Mapping[str, np.ndarray] | Mapping[str, Tensor]
+) -> None:
+    """Refuse tensors of a file that are not those of a network.
+
+    Parameters
+    ----------
+    expected : type and shape of each, see `kind_of`.
+
+    Raises
+    ------
+    ModelFileError
+        What is missing, or not as it must be.
+    """
+    for name in expected:
+        if name not in found:
+            raise ModelFileError(f"the network needs a tensor {name!r}, which is missing")
+    for name, tensor in found.items():
+        if name not in expected:
+            raise ModelFileError(f"the network has no tensor {name[:80]!r}")
+        if (said := kind_of(tensor)) != expected[name]:
+            raise ModelFileError(f"the tensor {name!r} must be {expected[name]}; got {said}")
+        if not all_finite(tensor):
+            raise ModelFileError(f"the tensor {name!r} must be finite")
+        # Of a normalisation, which divides by its root.
+        if name.endswith("running_var") and bool((tensor < 0).any()):
+            raise ModelFileError(f"the tensor {name!r} must be at least 0")
+
+
+def check_outputs(outputs: np.ndarray | Tensor) -> None:
+    """Refuse outputs that are not finite: weights that are finite each may overflow together.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN or infinite.
+
+    Examples
+    --------
+    >>> check_outputs(np.array([np.inf]))
+    Traceback (most recent call last):
+        ...
+    ValueError: The network's outputs are beyond float32: its weights are too large for these \
+inputs. Check the inputs, or fit again with smaller numbers.
+    """
+    if not all_finite(outputs):
+        raise ValueError(
+            "The network's outputs are beyond float32: its weights are too large for these "
+            "inputs. Check the inputs, or fit again with smaller numbers."
+        )

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from nrs.training import SampleError, load_network, loading, read_model
-from nrs.training.assemble import check_outputs
 from nrs.training.loop import several
 from nrs.training.schema import (
     anything,
     check_header,
+    check_outputs,
     choice,
     field_defaults,
     flag,

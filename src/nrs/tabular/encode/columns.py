@@ -353,7 +353,9 @@ def read_column(cells: Any, kind: Kind | None = None) -> Column:
     """
     if isinstance(cells, np.ndarray):
         return read_array(cells, kind)
-    libraries = {base.__module__.partition(".")[0] for base in type(cells).__mro__}
+    libraries = {type(cells).__module__.partition(".")[0]}
+    if not libraries & {"pandas", "polars", "pyarrow"}:
+        libraries = {base.__module__.partition(".")[0] for base in type(cells).__mro__}
     if "pandas" in libraries:
         return read_pandas(cells, kind)
     if "polars" in libraries:

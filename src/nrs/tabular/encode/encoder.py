@@ -337,7 +337,8 @@ class TableEncoder(BaseEstimator):
         in training, or an infinite one. What is unusual about the rows is counted by `watch`.
         Training rows come with their `folds`, so that means of the target tell none of its own.
         """
-        check_is_fitted(self, "n_features_out_")
+        if not hasattr(self, "n_features_out_"):
+            check_is_fitted(self)
         table = X if isinstance(X, Table) else read_table(X)
         source = self.find_columns(table)
         if self._sparse is not None:

@@ -37,6 +37,11 @@ FRAMES = (
     ("pyarrow", "RecordBatch"),
 )  # fmt: skip
 
+# Columns of a data frame that are looked up together, at most.
+AT_ONCE = 1_000
+# Rows of a data frame that may be copied to be read.
+FEW_ROWS = 64
+
 
 @dataclass(eq=False, repr=False)
 class Table:
@@ -211,7 +216,20 @@ def _read_pandas(X: pandas.DataFrame) -> Table:
     )
     if X.shape[1] and all(sparse):
         return _read_sparse(X.sparse.to_coo())
-    return Table(X.shape, lambda i: X.iloc[:, i])
+    if X.shape[1] > AT_ONCE:
+        return Table(X.shape, lambda i: X.iloc[:, i])
+    # Of a few rows, looking up one column after the other takes longest.
+    if X.shape[0] <= FEW_ROWS and X.shape[1] and _one_float(X.dtypes.tolist()):
+        array = X.to_numpy()
+        return Table(X.shape, lambda i: array[:, i])
+    columns = [column for _, column in X.items()]
+    return Table(X.shape, columns.__getitem__)
+
+
+def _one_float(dtypes: list[object]) -> bool:
+    """Whether all columns of a data frame have the same of NumPy's floating-point types."""
+    first = dtypes[0]
+    return isinstance(first, np.dtype) and first.kind == "f" and all(d == first for d in dtypes)
 
 
 def _read_rows(X: Any) -> Table:
@@ -325,8 +343,23 @@ def read_table_for(estimator: Any, X: Any, *, reset: bool) -> Table:
         text_features=getattr(estimator, "text_features", None),
         convert=getattr(estimator, "convert", False),
     )
+    if not reset and _as_in_fit(estimator, X, table):
+        return table
     if _is(X, "pyarrow", "RecordBatch"):
         # scikit-learn finds the names of a table, not those of a batch.
         X = sys.modules["pyarrow"].Table.from_batches([X])
     validate_data(estimator, X=X, skip_check_array=True, reset=reset)
     return table
+
+
+def _as_in_fit(estimator: object, X: object, table: Table) -> bool:
+    """Whether a table has the columns of the fit, so that scikit-learn need not look at them.
+
+    That would take longer than all else, of a single row.
+    """
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is not None:
+        same: bool = table.names == known.tolist()
+        return same
+    fitted = getattr(estimator, "n_features_in_", None)
+    return isinstance(X, np.ndarray) and table.n_columns == fitted

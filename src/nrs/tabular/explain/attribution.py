@@ -110,7 +110,7 @@ def attribute(
     start = torch.from_numpy(neutral).double()
     if len(start) != 1:
         raise ValueError(f"baseline must be a table of one row; got {len(start)} rows")
-    network = copy.deepcopy(model.predictor_).cpu().double()
+    network = copy.deepcopy(model.model_.folded()).cpu().double()
     with torch.no_grad():
         raw = torch.cat([network(part) for part in x.split(MAX_POINTS)])
         chosen = of.main_output(raw) if target is None else torch.full((len(x),), int(target))

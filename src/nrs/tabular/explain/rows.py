@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -16,9 +16,12 @@ from nrs.tabular.encode.table import Table, place_of
 
 if TYPE_CHECKING:
     from nrs.tabular.estimator import TableEstimator
+    from nrs.tabular.forest.folded import Folded
     from nrs.tabular.forest.unseen import Unseen
     from nrs.tabular.types import ArrayLike, Features, TableLike
 
+# Numbers of rows, and what answers for them; None is the model itself.
+Answering: TypeAlias = "tuple[np.ndarray, nn.Module | Folded | None]"
 # Features of all rows that are held at once.
 MAX_CELLS = 1 << 26
 
@@ -43,7 +46,7 @@ class Rows:
     places: np.ndarray
     features: Features
     x: np.ndarray
-    answering: list[tuple[np.ndarray, nn.Module | None]]
+    answering: list[Answering]
 
     @classmethod
     def of(
@@ -80,7 +83,7 @@ class Rows:
         if len(known) > most:
             known = known[np.linspace(0, len(known) - 1, most).astype(int)]
         features = model.encoder_.transform(table)
-        answering: list[tuple[np.ndarray, nn.Module | None]] = [(np.arange(len(known)), None)]
+        answering: list[Answering] = [(np.arange(len(known)), None)]
         if given is not None:
             answering = list(unseen.networks(given[known]))
         return cls(model, table, source, known, features, dense(features[known]), answering)
@@ -99,13 +102,13 @@ class Rows:
         for rows, network in self.answering:
             part = several[:, rows]
             answers = self.model.forward(part.reshape(-1, x.shape[-1]), network=network)
-            found[:, torch.from_numpy(rows)] = answers.unflatten(0, part.shape[:2])
+            found[:, torch.from_numpy(rows)] = torch.as_tensor(answers).unflatten(0, part.shape[:2])
         return found.flatten(0, 1)
 
     def raw(self, x: np.ndarray, row: int) -> Tensor:
         """What answers for one of these rows says to any features: (len(x), n_outputs)."""
         asked = next(network for rows, network in self.answering if row in rows)
-        return self.model.forward(x, network=asked)
+        return torch.as_tensor(self.model.forward(x, network=asked))
 
     def cells_of(self, rows: np.ndarray) -> np.ndarray:
         """Features of any rows of the table."""
@@ -148,7 +151,7 @@ def _training_rows(
     return places, unseen
 
 
-def answers_of(model: TableEstimator, outputs: Tensor) -> np.ndarray:
+def answers_of(model: TableEstimator, outputs: np.ndarray | Tensor) -> np.ndarray:
     """Probabilities or numbers for network outputs, (n, n_answers)."""
     return model.target_.answer(outputs).reshape(len(outputs), -1)
 

@@ -115,7 +115,7 @@ def to_torch(model: TableEstimator, *, preprocessing: bool = False) -> TableModu
                 "use to_onnx()."
             )
         numbers = NumberModule(encoder.numbers, encoder.n_features_out_)
-    network = copy.deepcopy(model.predictor_).cpu().requires_grad_(False)
+    network = copy.deepcopy(model.model_.folded()).cpu().requires_grad_(False)
     return TableModule(network, model.target_, numbers).eval()
 
 

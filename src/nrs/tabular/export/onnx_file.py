@@ -34,7 +34,8 @@ def to_onnx(model: TableEstimator, path: str | os.PathLike[str]) -> None:
         types = {"double": np.float64, "string": object}
         inputs = [graph.input(one["name"], types[one["type"]], 1) for one in schema["columns"]]
     features = encoder.to_onnx(graph, inputs)
-    outputs = graph.module(for_export(model.predictor_), [encoder.n_features_out_], features)
+    network = for_export(model.model_.folded())
+    outputs = graph.module(network, [encoder.n_features_out_], features)
     if model.target_.has_offset:
         offset = graph.input(offset_name(inputs), np.float64, 1)
         outputs = graph.op("Add", graph.cast(outputs, np.float64), offset)

@@ -1,4 +1,4 @@
-"""A forest's training steps and predictions by the compiled engine, :mod:`nrs.engine`.
+"""A forest's training steps by the compiled engine, :mod:`nrs.engine`.
 
 Everything that a fit keeps stays where it was: parameters, running statistics, moments and averages
 are torch's tensors, which the engine updates in place. So evaluation, checkpoints, callbacks and
@@ -20,7 +20,6 @@ from nrs.engine import (
     Directions,
     Norm,
     Parameter,
-    Predictor,
     Settings,
     Shape,
     Step,
@@ -268,36 +267,3 @@ def _directions(network: ForestNetwork) -> Directions | None:
 def _array(tensor: Tensor, *shape: int) -> np.ndarray:
     """A tensor's own memory as an array of this shape."""
     return tensor.detach().view(shape).numpy()
-
-
-def folded_for(
-    network: ForestNetwork,
-    weight: Tensor,
-    hidden: Sequence[Tensor],
-    shifts: Sequence[Tensor],
-    out_weight: Tensor,
-    out_bias: Tensor,
-) -> Predictor | None:
-    """The engine's copy of a folded forest, where there is one.
-
-    Parameters
-    ----------
-    weight, hidden : with their normalisations multiplied in, `shifts` what these add.
-    """
-    if instructions()[0] is None or network.index.device.type != "cpu" or weight.is_meta:
-        return None
-    if len(hidden) >= MAX_LAYERS:
-        return None
-    shape = shape_of(network)
-
-    def own(tensor: Tensor, *size: int) -> np.ndarray:
-        return tensor.detach().reshape(size or tensor.shape).contiguous().numpy()
-
-    return Predictor(
-        shape,
-        own(weight, *shape.index.shape),
-        [own(shift, -1) for shift in shifts],
-        [own(one) for one in hidden],
-        own(out_weight),
-        own(out_bias, *out_bias.shape[:2]),
-    )

@@ -202,20 +202,18 @@ class Gathered(nn.Module):
         super().__init__()
         self.part, self.together = part, group
         self.combine, self.n_members = part.combine, part.all_members
+        self.n_outputs = part.n_outputs
         # The engine answers in all processes or in none: each asks the others as often.
-        self.folded = None if part.training else part.fold()
-        here = None if self.folded is None else self.folded.engine
+        here = None if part.training else part.compiled()
         self.engine = None if group.any(here is None) else here
-        self.out_bias = part.out_bias
 
-    def fold(self) -> Gathered:
-        """Itself."""
-        return self
+    def compiled(self) -> Gathered | None:
+        """Itself, if the compiled engine answers."""
+        return None if self.engine is None else self
 
     def members(self, x: Tensor, chosen: Tensor | None = None) -> Tensor:
         """Outputs of every member of the whole, or of those chosen: (K, out_features, B)."""
-        of_part = self.part if self.engine is None else self.folded
-        assert of_part is not None
+        of_part = self.part if self.engine is None else self.engine
         outputs = torch.cat(self.together.gather(of_part.members(x)))
         return outputs if chosen is None else outputs[chosen]
 

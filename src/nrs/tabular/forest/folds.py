@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from sklearn.utils import check_consistent_length
-from torch import Tensor
 
+from nrs._util.lazy import torch
 from nrs.tabular.encode.columns import (
     Column,
     labels_as_array,
@@ -21,6 +20,8 @@ from nrs.tabular.recipe import MAX_FOLDS
 from nrs.tabular.rows.sample import hashed
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from nrs.tabular.types import ArrayLike
 
 # Share of the rows in the first block of time, which no member scores: models of fewer rows would

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from nrs.tabular.forest.folded import layer_weights, subspace_weight
+
 # If all that members read were free, so large a share of the subspaces and units would be too.
 FREE_SHARE = 0.5
-# A weight with a sign is this power of what is trained.
-POWER = 3
 
 
 class Directions(nn.Module):
@@ -100,33 +100,11 @@ class Directions(nn.Module):
 
     def subspace_weight(self, weight: Tensor, scale: Tensor) -> Tensor:
         """The (K, G, 1, F) weights of subspaces whose normalisation multiplies by `scale`."""
-        toward = _turned(self.subspaces, scale)
-        return _directed(weight, toward.unsqueeze(2), self.inputs.unsqueeze(2))
+        return subspace_weight(weight, scale, self.subspaces, self.inputs)
 
     def layer_weights(self, weights: Sequence[Tensor], scales: Sequence[Tensor]) -> list[Tensor]:
         """The (K, units, inputs) weights of hidden layers, with their scales, and of outputs."""
-        units = [self.subspaces, *self.hidden]
-        toward = [*map(_turned, self.hidden, scales), self.outputs]
-        below = [each.unsqueeze(1) * each.shape[1] for each in units]
-        *hidden, outputs = map(_directed, weights, toward, below)
-        bound = (self.outputs != 0).unsqueeze(-1)
-        return [*hidden, torch.where(bound, outputs, weights[-1])]
-
-
-def _directed(weight: Tensor, toward: Tensor, below: Tensor) -> Tensor:
-    """Weights with the signs that directions ask for: those of free inputs stay as they are.
-
-    A power of what is trained, times how many inputs there are, which makes the largest as large as
-    it was. Near 0 it moves slowly, where a size alone would jump across with every step; and few
-    weights of a unit begin large, so that units differ although their weights have one sign.
-    """
-    signed = weight.abs().pow(POWER) * (toward.unsqueeze(-1) * below)
-    return torch.where(below == 0, weight, signed)
-
-
-def _turned(toward: Tensor, scale: Tensor) -> Tensor:
-    """Directions of units before they are multiplied by a scale, which may be negative."""
-    return toward * scale.detach().view_as(toward).sign()
+        return layer_weights(weights, scales, [self.subspaces, *self.hidden], self.outputs)
 
 
 def _some(chosen: Tensor, share: float) -> Tensor:

@@ -9,7 +9,7 @@ contiguous memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from nrs.core.dropout import PooledDropout
 from nrs.core.norm import normalise, normalise_together
 from nrs.core.subspace_map import DENSE_RATIO_FOREST, dense_weight, subspace_map
-from nrs.engine import Predictor, instructions
+from nrs.engine import instructions
 from nrs.tabular.forest.bins import PiecewiseLinear
-from nrs.tabular.forest.compiled import folded_for
+from nrs.tabular.forest.folded import Folded
 from nrs.tabular.forest.monotone import Directions
 from nrs.tabular.network import MIN_WIDTH
 from nrs.tabular.rows.memory import Rows
@@ -93,7 +93,7 @@ class ForestNetwork(nn.Module):
     ) -> None:
         super().__init__()
         members, subspaces, size = index.shape
-        self.combine, self.n_members = combine, members
+        self.combine, self.n_members, self.n_outputs = combine, members, out_features
         # Of the whole forest, should this be a part of one.
         self.all_members = members
         self.bins, self.directions = bins, directions
@@ -269,13 +269,91 @@ class ForestNetwork(nn.Module):
         kept.units = None if self.units is None else self.units[:, members]
         return kept.train(self.training)
 
+    def folded(self) -> Folded:
+        """Arrays for inference, with every normalisation folded into the product before it."""
+        state: dict[str, Tensor] = {
+            name: getattr(self, name)
+            for name in (
+                "index",
+                "gain",
+                "weight",
+                "out_weight",
+                "out_bias",
+                "shares",
+                "temperature",
+            )
+        }
+        for name in ("source", "low", "rate"):
+            state[f"bins.{name}"] = getattr(self.bins, name)
+        norms = {"norm": self.norm}
+        for number, (weight, norm) in enumerate(zip(self.hidden, self.hidden_norms, strict=True)):
+            state[f"hidden.{number}"] = weight
+            norms[f"hidden_norms.{number}"] = norm  # type: ignore[assignment]
+        for name, norm in norms.items():
+            for leaf in ("weight", "bias", "running_mean", "running_var"):
+                state[f"{name}.{leaf}"] = getattr(norm, leaf)
+        if self.directions is not None:
+            state |= {f"directions.{name}": one for name, one in self.directions.named_buffers()}
+        # On the meta device only shapes count.
+        plain = (
+            torch.zeros_like(one, device="cpu") if one.is_meta else one.detach().cpu()
+            for one in state.values()
+        )
+        arrays = dict(zip(state, (one.numpy() for one in plain), strict=True))
+        units = None if self.units is None else self.units.cpu().numpy()
+        features = self.n_inputs - self.bins.n_bins - 1
+        whole = None if self.whole_index is None else self.whole_index.numpy()
+        return Folded.of(arrays, features, self.bins.n_levels, self.combine, units, whole)
+
     def fold(self) -> FoldedForest:
-        """Copy for inference, with every normalisation folded into the product before it."""
-        return FoldedForest(self)
+        """Copy for inference by torch."""
+        return FoldedForest(self.folded()).to(self.index.device)
+
+    def compiled(self) -> CompiledForest | None:
+        """Copy for inference by the compiled engine, where there is one."""
+        if instructions()[0] is None or self.index.device.type != "cpu":
+            return None
+        folded = self.folded()
+        return None if folded.engine is None else CompiledForest(folded)
+
+
+class CompiledForest:
+    """A folded forest that the compiled engine applies to tensors on the CPU.
+
+    **Shape** as of :class:`ForestNetwork`.
+    """
+
+    training = False
+
+    def __init__(self, arrays: Folded) -> None:
+        self.arrays, self.combine, self.n_outputs = arrays, arrays.combine, arrays.shape.outputs
+        self.shares = torch.from_numpy(arrays.shares)
+        self.temperature = torch.from_numpy(arrays.temperature)
+
+    def compiled(self) -> CompiledForest:
+        """Itself."""
+        return self
+
+    def members(self, x: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Outputs of every member, or of those of these numbers: (K, out_features, B)."""
+        assert self.arrays.engine is not None
+        numbers = None if chosen is None else chosen.numpy()
+        rows = x.contiguous().numpy()
+        return torch.from_numpy(self.arrays.engine.outputs(rows, numbers, torch.get_num_threads()))
+
+    def each(self, x: Tensor) -> Tensor:
+        """What every member would answer alone: (K, B, out_features)."""
+        return torch.from_numpy(self.arrays.each(x.contiguous().numpy()))
+
+    def slopes(self, x: Tensor, gradients: Tensor) -> Tensor:
+        """:meth:`nrs.engine.Predictor.slopes` with rows before inputs: (directions, B, inputs)."""
+        assert self.arrays.engine is not None
+        found = self.arrays.engine.slopes(x.contiguous().numpy(), gradients.numpy())
+        return torch.from_numpy(found).transpose(1, 2)
 
 
 class FoldedForest(nn.Module):
-    """A forest for inference: three products a member, no normalisation.
+    """A forest for inference by torch: three products a member, no normalisation.
 
     Made by :meth:`ForestNetwork.fold`. Gives the numbers of the forest in eval mode.
 
@@ -290,56 +368,53 @@ class FoldedForest(nn.Module):
     shares: Tensor
     temperature: Tensor
     first_member = 0
-    # Its copy in the compiled engine, if there is one.
-    engine: Predictor | None
 
-    def __init__(self, forest: ForestNetwork) -> None:
+    def __init__(self, forest: Folded) -> None:
         super().__init__()
+        shape = forest.shape
         self.combine, self.n_members = forest.combine, forest.n_members
-        self.bins = forest.bins
-        self.register_buffer("shares", forest.shares.clone())
-        self.register_buffer("temperature", forest.temperature.clone())
-        with torch.no_grad():
-            self.n_inputs = n_inputs = forest.n_inputs
-            mapped, hidden, shifts, out_weight, out_bias = _layers(forest)
-            index = forest.index
-            self.wide = n_inputs > DENSE_RATIO_FOREST * index.shape[2]
-            self.register_buffer("shift", shifts[0])
-            if self.wide:
-                self.register_buffer("index", index.clone())
-                self.register_buffer("weight", mapped)
-            else:
-                matrix = dense_weight(index, forest.scaled_weight(), n_inputs).flatten(0, 1)
-                self.register_buffer("weight", matrix * affine(forest.norm)[0])
-            self.n_hidden = len(hidden)
-            # Zeros fill up narrow layers.
-            spare = 0
-            for number, (weight, shift) in enumerate(zip(hidden, shifts[1:], strict=True)):
-                members, units, _ = weight.shape
-                missing = max(0, MIN_WIDTH - units)
-                self.register_buffer(f"weight{number}", F.pad(weight, (0, spare, 0, missing)))
-                shift = F.pad(shift.view(members, units, 1), (0, 0, 0, missing))
-                self.register_buffer(f"shift{number}", shift)
-                spare = missing
-            self.register_buffer("out_weight", F.pad(out_weight, (0, spare)).clone())
-            self.register_buffer("out_bias", out_bias.clone())
-            self.engine = None
-            if instructions()[0] is not None:
-                self.engine = folded_for(forest, mapped, hidden, shifts, out_weight, out_bias)
+        self.n_outputs = shape.outputs
+        edges = (shape.source, shape.low, shape.rate)
+        source, low, rate = (torch.from_numpy(one.copy()) for one in edges)
+        self.bins = PiecewiseLinear(source, low, rate, shape.levels)
+        self.n_inputs, self.n_hidden = shape.inputs, len(forest.hidden)
+        self.wide = shape.inputs > DENSE_RATIO_FOREST * shape.index.shape[2]
+
+        def keep(name: str, array: np.ndarray) -> None:
+            self.register_buffer(name, torch.from_numpy(array.copy()))
+
+        keep("shares", forest.shares)
+        keep("temperature", forest.temperature)
+        keep("shift", forest.shifts[0][:, None])
+        index, mapped = torch.from_numpy(shape.index), torch.from_numpy(forest.weight)[:, :, None]
+        if self.wide:
+            keep("index", shape.index)
+            keep("weight", forest.weight[:, :, None])
+        else:
+            matrix = dense_weight(index, mapped, shape.inputs).flatten(0, 1)
+            self.register_buffer("weight", matrix)
+        # Zeros fill up narrow layers.
+        spare = 0
+        for number, (weight, shift) in enumerate(
+            zip(forest.hidden, forest.shifts[1:], strict=True)
+        ):
+            members, units, _ = weight.shape
+            missing = max(0, MIN_WIDTH - units)
+            keep(f"weight{number}", np.pad(weight, ((0, 0), (0, missing), (0, spare))))
+            by_member = shift.reshape(members, units, 1)
+            keep(f"shift{number}", np.pad(by_member, ((0, 0), (0, missing), (0, 0))))
+            spare = missing
+        keep("out_weight", np.pad(forest.out_weight, ((0, 0), (0, 0), (0, spare))))
+        keep("out_bias", forest.out_bias[:, :, None])
         self.eval()
 
     def members(self, x: Tensor, chosen: Tensor | None = None) -> Tensor:
         """Outputs of every member, or of those of these numbers: (K, out_features, B)."""
-        if self.engine is not None and _is_plain(x):
-            numbers = None if chosen is None else chosen.numpy()
-            rows = x.contiguous().numpy()
-            return torch.from_numpy(self.engine.outputs(rows, numbers, torch.get_num_threads()))
         outputs = self._members(x)
         return outputs if chosen is None else outputs[chosen]
 
-    def fold(self) -> FoldedForest:
-        """Itself."""
-        return self
+    def compiled(self) -> None:
+        """What the compiled engine would answer with: it is torch that does."""
 
     def _members(self, x: Tensor) -> Tensor:
         batch = x.shape[0]
@@ -365,42 +440,8 @@ class FoldedForest(nn.Module):
         return torch.stack(alone) / self.temperature
 
 
-def _layers(
-    forest: ForestNetwork,
-) -> tuple[Tensor, list[Tensor], list[Tensor], Tensor, Tensor]:
-    """Weights and shifts of a forest with its normalisations multiplied in.
-
-    Those of the subspaces, (K, G, 1, F); of the hidden layers; the shifts of both; weights and
-    biases of the outputs.
-    """
-    scale, shift = affine(forest.norm)
-    members, subspaces = forest.weight.shape[:2]
-    mapped = forest.scaled_weight() * scale.view(members, subspaces, 1, 1)
-    hidden, shifts = [], [shift]
-    for weight, norm in zip(forest.layer_weights()[:-1], forest.hidden_norms, strict=True):
-        scale, shift = affine(norm)  # type: ignore[arg-type]
-        hidden.append(weight * scale.view(members, -1, 1))
-        shifts.append(shift)
-    return mapped, hidden, shifts, *forest.out_layer()
-
-
-def _asking(network: Any) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """The outputs of some members by the compiled engine, if there is one."""
-    if not isinstance(network, ForestNetwork):
-        return None if network.engine is None else network.members
-    if network.training or instructions()[0] is None:
-        return None
-    # A whole folded copy would hold torch's weights too.
-    engine, threads = folded_for(network, *_layers(network)), torch.get_num_threads()
-    if engine is None:
-        return None
-    return lambda x, chosen: torch.from_numpy(
-        engine.outputs(x.contiguous().numpy(), chosen.numpy(), threads)
-    )
-
-
 def _together(
-    forest: ForestNetwork | FoldedForest, outputs: Tensor, weights: Tensor | None
+    forest: ForestNetwork | FoldedForest | CompiledForest, outputs: Tensor, weights: Tensor | None
 ) -> Tensor:
     """Joint (B, C) outputs of members."""
     joint: Tensor = forest.combine(outputs, weights)
@@ -428,20 +469,9 @@ def affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     return scale.unsqueeze(1), (norm.bias - norm.running_mean * scale).unsqueeze(1)
 
 
-def members_spread(outputs: Tensor, shares: Tensor) -> Tensor:
-    """How far members disagree: the deviation of (K, B, C) outputs from their mean, (B, C).
-
-    Examples
-    --------
-    >>> members_spread(torch.tensor([[[0.0]], [[2.0]]]), torch.ones(2))
-    tensor([[1.]])
-    """
-    weights = (shares / shares.sum()).view(-1, 1, 1)
-    mean = (outputs * weights).sum(0)
-    return ((outputs - mean).square() * weights).sum(0).sqrt()
-
-
-def joint_slope(forest: FoldedForest, x: Tensor, scores: Tensor, target: Target) -> float:
+def joint_slope(
+    forest: FoldedForest | CompiledForest, x: Tensor, scores: Tensor, target: Target
+) -> float:
     """How much sharper all members may answer than those that score a row out of bag, at least 1.
 
     The temperature is learned from rows of which a few members have not seen each, and members
@@ -551,10 +581,9 @@ def _slopes(
     """Gradients (B, inputs) of the outputs, or of combinations of many, by what a network reads."""
     forest = network if isinstance(network, ForestNetwork) else None
     plain = forest is not None and not forest.training and _is_plain(x)
-    folded = forest.fold() if forest is not None and plain else None
-    engine = None if folded is None else folded.engine
+    folded = forest.compiled() if forest is not None and plain else None
     with torch.enable_grad():
-        if folded is not None and engine is not None:
+        if folded is not None:
             source = folded.members(x).requires_grad_()
             joint = _together(folded, source, folded.shares.unsqueeze(1)) / folded.temperature
         else:
@@ -569,16 +598,12 @@ def _slopes(
         directions /= MAX_OUTPUTS**0.5
     # At once as many as fit in a few megabytes.
     at_once = max(1, BLOCK_CELLS // inputs.numel())
-    for some in directions.to(x).split(1 if engine is None else at_once):
+    for some in directions.to(x).split(1 if folded is None else at_once):
         found = [
             torch.autograd.grad(joint, source, one.expand_as(joint), retain_graph=True)[0]
             for one in some
         ]
-        if engine is None:
-            yield from found
-        else:
-            slopes = engine.slopes(x.contiguous().numpy(), torch.stack(found).numpy())
-            yield from torch.from_numpy(slopes).transpose(1, 2)
+        yield from found if folded is None else folded.slopes(x, torch.stack(found))
 
 
 def bins_by_feature(bins: PiecewiseLinear, d: int) -> tuple[Tensor, Tensor]:
@@ -636,14 +661,14 @@ def out_of_bag(
     scores, shared = scores.to(rows.device), group.divides_rows
     found, order = [], None
     with torch.no_grad():
-        ask = _asking(network)
-        if ask is not None and not shared:
+        folded = None if network.training else network.compiled()
+        if folded is not None and not shared:
             # Fold by fold: each part of the rows asks few members, and those only once.
             order = rows.folds[rows.index].argsort(stable=True)
             rows = rows.subset(rows.index[order])
         for x, folds in rows.scored(group.rank if shared else 0, group.size if shared else 1):
-            if ask is not None and _is_plain(x):
-                found += _of_scorers(network, ask, x, folds, scores, n_views)
+            if folded is not None and _is_plain(x):
+                found += _of_scorers(folded, x, folds, scores, n_views)
                 continue
             scoring = scores[:, folds].to(x.dtype)
             views = zip(network.members(x).chunk(n_views), scoring.chunk(n_views), strict=True)
@@ -655,20 +680,19 @@ def out_of_bag(
         return (
             outputs if order is None else torch.empty_like(outputs).index_copy_(2, order, outputs)
         )
-    none = network.out_bias.new_empty(n_views, network.out_bias.shape[1], 0)
+    none = torch.empty(n_views, network.n_outputs, 0, dtype=torch.float32, device=rows.device)
     return _gathered([none, *joint], [len(part) for part in rows.parts()], group)
 
 
 def _of_scorers(
-    network: ForestNetwork | FoldedForest, ask: Callable[[Tensor, Tensor], Tensor], x: Tensor,
-    folds: Tensor, scores: Tensor, n_views: int,
-) -> list[Tensor]:  # fmt: skip
+    network: CompiledForest, x: Tensor, folds: Tensor, scores: Tensor, n_views: int
+) -> list[Tensor]:
     """Joint outputs within each view, asking only the members that score a row: (C, B) each."""
     of_view = len(scores) // n_views
-    joint = x.new_full((n_views, network.out_bias.shape[1], len(x)), torch.nan)
+    joint = x.new_full((n_views, network.n_outputs, len(x)), torch.nan)
     for fold in folds.unique():
         rows, scorers = (folds == fold).nonzero()[:, 0], scores[:, fold].nonzero()[:, 0]
-        outputs = ask(x[rows], scorers)
+        outputs = network.members(x[rows], scorers)
         for view in (scorers // of_view).unique():
             answer = _together(network, outputs[scorers // of_view == view], None)
             joint[view][:, rows] = answer.t()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from nrs.tabular.forest.folded import Folded
 from nrs.tabular.forest.folds import Folds
 from nrs.tabular.forest.network import FoldedForest, ForestNetwork
 
@@ -47,7 +48,7 @@ class Unseen:
         """Whether some member can answer for the training rows at these places."""
         return self.scoring.any(0).cpu().numpy()[self.folds.of(places)]
 
-    def networks(self, places: np.ndarray) -> Iterator[tuple[np.ndarray, FoldedForest]]:
+    def networks(self, places: np.ndarray) -> Iterator[tuple[np.ndarray, FoldedForest | Folded]]:
         """Numbers among `places`, and the network that answers for the training rows there.
 
         Rows that no member can answer for, the earliest in order of time, are left out.
@@ -57,9 +58,13 @@ class Unseen:
             members = self.scoring[:, fold].nonzero()[:, 0].cpu()
             if not len(members):
                 continue
-            folded = self.network.keep(members.to(self.network.index.device)).fold()
+            kept = self.network.keep(members.to(self.network.index.device))
+            if kept is self.network:
+                kept = copy.deepcopy(kept)
             # A view counts as a whole, however many of its members answer.
             _, view, sizes = self.views[members].unique(return_inverse=True, return_counts=True)
-            folded.shares.copy_(self.shares[members] / sizes[view])
-            folded.temperature.copy_(torch.tensor(self.temperature))
-            yield np.flatnonzero(of_rows == fold), folded.requires_grad_(False)
+            kept.shares.copy_(self.shares[members] / sizes[view])
+            kept.temperature.fill_(self.temperature)
+            compiled = kept.eval().compiled()
+            folded = kept.fold().requires_grad_(False) if compiled is None else compiled.arrays
+            yield np.flatnonzero(of_rows == fold), folded

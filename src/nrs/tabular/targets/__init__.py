@@ -160,7 +160,7 @@ def find_loss(loss: Loss, quantiles: Sequence[float] | None = None) -> Target:
 
 def target_state(target: Target) -> Json:
     """What a target's `state` says, with its name if it is no part of nrs."""
-    if type(target).__module__.split(".")[0] == __name__.split(".")[0]:
+    if target.is_ours:
         return target.state()
     return {"kind": OwnTarget.kind, "name": type(target).__name__, "state": target.state()}
 

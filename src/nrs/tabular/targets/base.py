@@ -8,16 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from sklearn.metrics import accuracy_score
-from torch import Tensor, nn
 
+from nrs._util.arrays import A
+from nrs._util.lazy import torch
 from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import Metric, of_labels
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
+    from torch import Tensor, nn
 
     from nrs.tabular.error_scale import ErrorScale
     from nrs.tabular.export.graph import Graph
@@ -26,36 +25,36 @@ if TYPE_CHECKING:
 
 # Name, value, dtype and row shape of a result of an ONNX file.
 Result = tuple[str, str, "DTypeLike", tuple[int, ...]]
-Combine = Callable[[Tensor, "Tensor | None"], Tensor]
+Combine = Callable[[A, "A | None"], A]
 
 
-def mean_values(outputs: Tensor, weights: Tensor | None = None) -> Tensor:
+def mean_values(outputs: A, weights: A | None = None) -> A:
     """Average the outputs of members as they are.
 
     **Shape** outputs ``(K, C, B)``, weights ``(K, B)`` or ``(K, 1)``, result ``(B, C)``; here and
-    below. Without weights members count equally.
+    below, where arrays give arrays and tensors give tensors. Without weights members count equally.
     """
-    return (outputs * _fractions(outputs, weights)).sum(0).t()
+    return (outputs * _fractions(outputs, weights)).sum(0).T
 
 
-def mean_probabilities(outputs: Tensor, weights: Tensor | None = None) -> Tensor:
+def mean_probabilities(outputs: A, weights: A | None = None) -> A:
     """Average the members' class probabilities; the result is their logarithms.
 
     Examples
     --------
-    >>> outputs = torch.tensor([[[0.0], [0.0]], [[9.0], [-9.0]]])  # unsure, and sure of class 0
-    >>> mean_probabilities(outputs).softmax(1)
-    tensor([[0.7500, 0.2500]])
+    >>> outputs = np.array([[[0.0], [0.0]], [[9.0], [-9.0]]])  # unsure, and sure of class 0
+    >>> np.exp(mean_probabilities(outputs)).round(4)
+    array([[0.75, 0.25]])
     """
-    return (outputs.log_softmax(1) + log_fractions(outputs, weights)).logsumexp(0).t()
+    return logsumexp(log_softmax(outputs, 1) + log_fractions(outputs, weights), 0).T
 
 
-def mean_odds(outputs: Tensor, weights: Tensor | None = None) -> Tensor:
+def mean_odds(outputs: A, weights: A | None = None) -> A:
     """Average the members' probabilities of each label; the result is their log-odds."""
     logs = log_fractions(outputs, weights)
-    yes = (F.logsigmoid(outputs) + logs).logsumexp(0)
-    no = (F.logsigmoid(-outputs) + logs).logsumexp(0)
-    return (yes - no).t()
+    yes = logsumexp(log_sigmoid(outputs) + logs, 0)
+    no = logsumexp(log_sigmoid(-outputs) + logs, 0)
+    return (yes - no).T
 
 
 def _number(value: float) -> Tensor:
@@ -63,17 +62,68 @@ def _number(value: float) -> Tensor:
     return torch.tensor(value, dtype=torch.float32, device="cpu")
 
 
-def _fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
+def _fractions(outputs: A, weights: A | None) -> A | float:
     if weights is None:
-        return _number(1 / len(outputs))
-    return (weights / weights.sum(0)).unsqueeze(1)
+        return 1 / len(outputs)
+    return (weights / weights.sum(0))[:, None]
 
 
-def log_fractions(outputs: Tensor, weights: Tensor | None) -> Tensor:
+def log_fractions(outputs: A, weights: A | None) -> A | float:
     """Logarithms of how much each member counts."""
     if weights is None:
-        return _number(-math.log(len(outputs)))
-    return _fractions(outputs, weights).log()
+        return -math.log(len(outputs))
+    return log((weights / weights.sum(0))[:, None])
+
+
+def log(x: A) -> A:
+    """Natural logarithms; that of 0 is -inf."""
+    if not isinstance(x, np.ndarray):
+        return x.log()
+    with np.errstate(divide="ignore"):
+        return np.log(x)
+
+
+def log_softmax(x: A, axis: int) -> A:
+    """Logarithms of shares that sum to one along an axis.
+
+    Examples
+    --------
+    >>> np.exp(log_softmax(np.array([0.0, 0.0]), 0))
+    array([0.5, 0.5])
+    """
+    if not isinstance(x, np.ndarray):
+        return x.log_softmax(axis)
+    below = x - x.max(axis, keepdims=True)
+    below -= np.log(np.exp(below).sum(axis, keepdims=True))
+    return below
+
+
+def logsumexp(x: A, axis: int) -> A:
+    """Logarithms of the sums of exponentials along an axis, of which one at least is finite.
+
+    Examples
+    --------
+    >>> float(np.exp(logsumexp(np.log(np.array([1.0, 2.0])), 0)).round(4))
+    3.0
+    """
+    if not isinstance(x, np.ndarray):
+        return x.logsumexp(axis)
+    most = x.max(axis, keepdims=True)
+    found: np.ndarray = np.log(np.exp(x - most).sum(axis)) + most.squeeze(axis)
+    return found
+
+
+def log_sigmoid(x: A) -> A:
+    """Logarithms of sigmoids.
+
+    Examples
+    --------
+    >>> np.exp(log_sigmoid(np.array([0.0, -1e3])))
+    array([0.5, 0. ])
+    """
+    if not isinstance(x, np.ndarray):
+        return torch.nn.functional.logsigmoid(x)
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
 
 
 # Views are drawn so many times, the one that helps most each time; weights are how often.
@@ -105,6 +155,21 @@ class OutOfBag:
         """The same with other rows: `change` takes and gives an entry for each."""
         more = {name: change(values) for name, values in self.more.items()}
         return replace(self, answers=change(self.answers), more=more)
+
+
+class Functional:
+    """A loss of torch by its name, found when it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.owner, self.attribute = owner, attribute
+
+    def __get__(self, target: object, kind: type | None = None) -> Callable[..., Tensor]:
+        found: Callable[..., Tensor] = getattr(torch.nn.functional, self.name)
+        setattr(self.owner, self.attribute, staticmethod(found))
+        return found
 
 
 def mean_loss(target: Target, outputs: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
@@ -159,11 +224,17 @@ class Target:
     start: np.ndarray | None = None
     # What a model file says of it, besides `kind`, each entry with its schema.
     schema: ClassVar[Mapping[str, Schema[object]]] = {}
+    # Whether it is part of nrs: then its answers need no torch.
+    is_ours: ClassVar[bool] = True
     # Sizes of the groups of outputs, side by side, within which only differences count.
     choices: Sequence[int] = ()
     # Whether a temperature, which `calibrate` finds, divides the outputs.
     has_temperature = False
     metrics: ClassVar[dict[str, Metric]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.is_ours = cls.__module__.split(".")[0] == __name__.split(".")[0]
 
     @property
     def n_targets(self) -> int:
@@ -258,7 +329,11 @@ class Target:
         """
         return [1] * self.n_outputs
 
-    def answer(self, outputs: Tensor) -> np.ndarray:
+    def taken(self, outputs: np.ndarray) -> np.ndarray:
+        """Outputs as the methods below take them: as tensors if the target is no part of nrs."""
+        return outputs if self.is_ours else torch.from_numpy(outputs)  # type: ignore[return-value]
+
+    def answer(self, outputs: np.ndarray | Tensor) -> np.ndarray:
         """Probabilities, or numbers in the units of the target."""
         raise NotImplementedError
 
@@ -279,11 +354,11 @@ class Target:
         """What each column of :meth:`answer` is the probability of; None of numbers."""
         return None if self.classes is None else [str(label) for label in self.classes.tolist()]
 
-    def more(self, outputs: Tensor) -> dict[str, np.ndarray]:
+    def more(self, outputs: np.ndarray | Tensor) -> dict[str, np.ndarray]:
         """Further columns of predictions, by name."""
         return {}
 
-    def labels(self, outputs: Tensor) -> np.ndarray:
+    def labels(self, outputs: np.ndarray | Tensor) -> np.ndarray:
         """What `predict` returns."""
         return self.answer(outputs)
 
@@ -343,7 +418,7 @@ class Target:
             name, chosen = getattr(metric, "__name__", "metric"), Metric(of_labels(metric))
         else:
             name, chosen = metric, self.metrics[metric]
-        value = chosen.measure(self, y, outputs)
+        value = chosen.measure(self, y.cpu(), outputs.cpu())
         return measured | {f"val_{name}": value, "score": chosen.sign * value}
 
     def finish(
@@ -411,6 +486,8 @@ class Target:
 
     def rate(self, y: ArrayLike, answers: np.ndarray, weights: ArrayLike | None = None) -> float:
         """What `score` of an estimator gives for labels and what `predict` says: accuracy."""
+        from sklearn.metrics import accuracy_score
+
         return float(accuracy_score(y, answers, sample_weight=weights))
 
     def main_output(self, outputs: Tensor) -> Tensor:

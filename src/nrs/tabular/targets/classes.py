@@ -6,14 +6,13 @@ import copy
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from scipy.special import expit, softmax
-from torch import Tensor, nn
 
+from nrs._util.lazy import torch
 from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import CLASS_METRICS, LABEL_METRICS
 from nrs.tabular.targets.base import (
+    Functional,
     Result,
     Target,
     conformal_quantiles,
@@ -26,6 +25,8 @@ from nrs.tabular.targets.own import Loss, OwnLoss
 from nrs.tabular.threshold import Threshold, find_threshold, is_learned
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import Json
 
@@ -47,7 +48,7 @@ class ClassTarget(Target):
 
     kind, nouns, task = "classes", "classes", "classes"
     oob_name = "oob_decision_function_"
-    criterion = staticmethod(F.cross_entropy)
+    criterion = Functional("cross_entropy")
     combine = staticmethod(mean_probabilities)
     metrics = CLASS_METRICS
     has_temperature, calibrate = True, find_temperature
@@ -123,7 +124,7 @@ class ClassTarget(Target):
         return self.encode(values.astype(self.classes.dtype))
 
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
-        return outputs.softmax(1) - F.one_hot(y, self.n_outputs).t()
+        return outputs.softmax(1) - torch.nn.functional.one_hot(y, self.n_outputs).t()
 
     def indicators(self, y: np.ndarray, outputs: np.ndarray | None = None) -> np.ndarray:
         hot: np.ndarray = y[:, None] == (np.arange(self.n_outputs) if outputs is None else outputs)
@@ -133,10 +134,10 @@ class ClassTarget(Target):
         # One column per class would not fit in memory if they are many.
         return np.bincount(y, weights, self.n_outputs)
 
-    def answer(self, outputs: Tensor) -> np.ndarray:
+    def answer(self, outputs: np.ndarray | Tensor) -> np.ndarray:
         # In float64, so that the rows sum to one as precisely as scikit-learn expects; by SciPy
         # (as sigmoids below), because torch rounds the last rows of a batch differently.
-        return softmax(outputs.double().cpu().numpy() - self.prior, axis=1)
+        return softmax(np.asarray(outputs, dtype=np.float64) - self.prior, axis=1)
 
     @property
     def prior(self) -> np.ndarray:
@@ -155,10 +156,10 @@ class ClassTarget(Target):
             )
         return [-1, 1][: self.n_outputs]
 
-    def labels(self, outputs: Tensor) -> np.ndarray:
+    def labels(self, outputs: np.ndarray | Tensor) -> np.ndarray:
         if self.threshold is not None:
             return self.choose(self.answer(outputs))
-        return self.classes[outputs.argmax(1).cpu().numpy()]
+        return self.classes[np.asarray(outputs, dtype=np.float64).argmax(1)]
 
     def choose(self, chances: np.ndarray) -> np.ndarray:
         """Labels from probabilities."""
@@ -233,7 +234,9 @@ class ClassTarget(Target):
         return own - outputs.scatter(1, chosen[:, None], -torch.inf).logsumexp(1)
 
     def to_torch(self) -> nn.Module:
-        return nn.Softmax(1) if self.class_weights is None else _Unweighted(self.prior)
+        from nrs.tabular.targets.modules import Unweighted
+
+        return torch.nn.Softmax(1) if self.class_weights is None else Unweighted(self.prior)
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
         classes, unweighted = onnx_labels(self.classes), outputs
@@ -267,26 +270,13 @@ class ClassTarget(Target):
         return cls(array_from_state(state["classes"]), state.get("threshold"), weights)
 
 
-class _Unweighted(nn.Module):
-    """Probabilities of rows as they come, from outputs that were learned with class weights."""
-
-    prior: Tensor
-
-    def __init__(self, prior: np.ndarray) -> None:
-        super().__init__()
-        self.register_buffer("prior", torch.as_tensor(prior, dtype=torch.float32))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x - self.prior).softmax(1)
-
-
 class MultilabelTarget(Target):
     """Labels of which several may hold at once: binary cross-entropy on one output per label."""
 
     kind, nouns, task = "multilabel", "several labels per row", "multilabel"
     several = True
     oob_name = "oob_decision_function_"
-    criterion = staticmethod(F.binary_cross_entropy_with_logits)
+    criterion = Functional("binary_cross_entropy_with_logits")
     combine = staticmethod(mean_odds)
     metrics = LABEL_METRICS
     has_temperature, calibrate = True, find_temperature
@@ -326,11 +316,11 @@ class MultilabelTarget(Target):
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
         return (outputs.sigmoid() - y.t()) / self.n_outputs
 
-    def answer(self, outputs: Tensor) -> np.ndarray:
-        return expit(outputs.double().cpu().numpy())
+    def answer(self, outputs: np.ndarray | Tensor) -> np.ndarray:
+        return expit(np.asarray(outputs, dtype=np.float64))
 
-    def labels(self, outputs: Tensor) -> np.ndarray:
-        return (outputs > 0).long().cpu().numpy()
+    def labels(self, outputs: np.ndarray | Tensor) -> np.ndarray:
+        return (np.asarray(outputs, dtype=np.float64) > 0).astype(np.int64)
 
     def truth(self, y: Tensor) -> np.ndarray:
         return y.cpu().numpy().astype(int)
@@ -349,7 +339,7 @@ class MultilabelTarget(Target):
         return outputs
 
     def to_torch(self) -> nn.Module:
-        return nn.Sigmoid()
+        return torch.nn.Sigmoid()
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
         positive = graph.op("Greater", outputs, graph.constant(np.float32(0)))

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from sklearn.utils.multiclass import check_classification_targets
-from torch import Tensor, nn
 
+from nrs._util.arrays import A, concatenate, split
+from nrs._util.lazy import torch
 from nrs.tabular.encode.columns import labels_as_array, missing_cells, read_labels
 from nrs.tabular.metrics import CLASS_METRICS, Metric
 from nrs.tabular.targets.base import (
@@ -29,6 +28,8 @@ from nrs.tabular.targets.own import Loss
 from nrs.tabular.threshold import Threshold
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from nrs.tabular.encode.table import Table
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import ArrayLike, ClassWeights, Json
@@ -145,9 +146,9 @@ class ColumnsTarget(Target):
         for column, part, labels in zip(self.columns, self._parts(outputs), y.t(), strict=True):
             yield column, part, labels, labels >= 0
 
-    def _parts(self, outputs: Tensor) -> list[Tensor]:
+    def _parts(self, outputs: A) -> list[A]:
         """(B, C) outputs by column, each by its temperature."""
-        parts = outputs.split(self.sizes, 1)
+        parts = split(outputs, self.sizes, 1)
         return [part / one for part, one in zip(parts, self.temperatures, strict=True)]
 
     def by_column(self, values: np.ndarray) -> list[np.ndarray]:
@@ -181,9 +182,9 @@ class ColumnsTarget(Target):
             found[known, place] = column.encode_place(table, place, known)
         return found
 
-    def combine(self, outputs: Tensor, weights: Tensor | None = None) -> Tensor:
-        parts = outputs.split(self.sizes, 1)
-        return torch.cat([mean_probabilities(part, weights) for part in parts], 1)
+    def combine(self, outputs: A, weights: A | None = None) -> A:
+        parts = split(outputs, self.sizes, 1)
+        return concatenate([mean_probabilities(part, weights) for part in parts], 1)
 
     def _by_row(
         self,
@@ -205,13 +206,14 @@ class ColumnsTarget(Target):
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         def entropy(part: Tensor, label: Tensor) -> Tensor:
-            return F.cross_entropy(part, label.expand(len(part), -1), reduction="none")
+            labels = label.expand(len(part), -1)
+            return torch.nn.functional.cross_entropy(part, labels, reduction="none")
 
         return torch.stack(self._by_row(entropy, outputs, y)).sum(0)
 
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
         def slope(part: Tensor, label: Tensor) -> Tensor:
-            return part.softmax(1) - F.one_hot(label, part.shape[1]).t()
+            return part.softmax(1) - torch.nn.functional.one_hot(label, part.shape[1]).t()
 
         return torch.cat(self._by_row(slope, outputs, y), 1)
 
@@ -233,9 +235,9 @@ class ColumnsTarget(Target):
             "out, or fit a model to each column."
         )
 
-    def answer(self, outputs: Tensor) -> np.ndarray:
+    def answer(self, outputs: np.ndarray | Tensor) -> np.ndarray:
         """Probabilities of all classes of all columns, (B, C)."""
-        parts = zip(self.columns, self._parts(outputs), strict=True)
+        parts = zip(self.columns, self._parts(np.asarray(outputs)), strict=True)
         return np.concatenate([column.answer(part) for column, part in parts], axis=1)
 
     def presented(self, answers: np.ndarray) -> list[np.ndarray]:
@@ -249,7 +251,7 @@ class ColumnsTarget(Target):
         names = ((place, column.answer_names() or ()) for place, column in each)
         return [f"{place}: {name}" for place, own in names for name in own]
 
-    def labels(self, outputs: Tensor) -> np.ndarray:
+    def labels(self, outputs: np.ndarray | Tensor) -> np.ndarray:
         return self.choose(self.answer(outputs))
 
     def choose(self, chances: np.ndarray) -> np.ndarray:
@@ -331,9 +333,8 @@ class ColumnsTarget(Target):
 
     def decision(self, outputs: np.ndarray) -> list[np.ndarray]:
         """What `decision_function` returns: that of each column."""
-        parts = self._parts(torch.from_numpy(outputs))
-        each = zip(self.columns, parts, strict=True)
-        return [column.decision(part.numpy()) for column, part in each]
+        each = zip(self.columns, self._parts(outputs), strict=True)
+        return [column.decision(part) for column, part in each]
 
     def main_output(self, outputs: Tensor) -> Tensor:
         """The most probable class of the first column."""
@@ -349,7 +350,9 @@ class ColumnsTarget(Target):
 
     def to_torch(self) -> nn.Module:
         """From outputs to the probabilities of all classes of all columns, (B, C)."""
-        return _OfColumns(self)
+        from nrs.tabular.targets.modules import OfColumns
+
+        return OfColumns(self)
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
         results, start = [], 0
@@ -373,19 +376,6 @@ class ColumnsTarget(Target):
         target = cls([ClassTarget.from_state(one) for one in state["columns"]])
         target.temperatures = [float.fromhex(one) for one in state["temperatures"]]
         return target
-
-
-class _OfColumns(nn.Module):
-    """Probabilities of the classes of each column, side by side."""
-
-    def __init__(self, target: ColumnsTarget) -> None:
-        super().__init__()
-        self.sizes, self.temperatures = target.sizes, target.temperatures
-        self.columns = nn.ModuleList(column.to_torch() for column in target.columns)
-
-    def forward(self, x: Tensor) -> Tensor:
-        each = zip(self.columns, x.split(self.sizes, 1), self.temperatures, strict=True)
-        return torch.cat([column(part / one) for column, part, one in each], 1)
 
 
 def labels_target(

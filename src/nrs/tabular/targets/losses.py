@@ -10,15 +10,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from nrs._util.lazy import torch
 from nrs.tabular.targets.base import conformal_quantiles, mean_loss
 from nrs.tabular.targets.numbers import RegressionTarget
 from nrs.tabular.targets.own import OwnLoss
 from nrs.training.schema import flag, hex_number, list_of, number
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from nrs.tabular.types import Json
 
 # Mean absolute deviations of a normal distribution in a standard deviation.
@@ -45,7 +46,7 @@ class LossTarget(RegressionTarget):
     ...     def best(self, y, weights):
     ...         return np.array([np.average(one, weights=weights) for one in y])
     >>> target = Squared().learned(np.array([1.0, 2.0, 9.0]))
-    >>> target.encode(np.array([2.0])), target.answer(torch.zeros(1, 1))
+    >>> target.encode(np.array([2.0])), target.answer(np.zeros((1, 1)))
     (array([[0.]], dtype=float32), array([2.]))
     """
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from sklearn.metrics import r2_score
-from torch import Tensor, nn
 
+from nrs._util.lazy import torch
 from nrs.tabular.encode.number import LIMIT, MAX_FLOAT, moments
 from nrs.tabular.encode.table import Table
 from nrs.tabular.metrics import NUMBER_METRICS
-from nrs.tabular.targets.base import Result, Target, conformal_quantiles
+from nrs.tabular.targets.base import Functional, Result, Target, conformal_quantiles
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import ArrayLike, Json
 
@@ -24,7 +23,7 @@ class RegressionTarget(Target):
     """One or several numbers: squared error on standardised values."""
 
     kind, nouns, task = "regression", "numbers", "regression"
-    criterion = staticmethod(F.mse_loss)
+    criterion = Functional("mse_loss")
     metrics = NUMBER_METRICS
 
     def __init__(self, mean: np.ndarray, std: np.ndarray, *, single: bool) -> None:
@@ -100,8 +99,8 @@ class RegressionTarget(Target):
         y = np.stack(columns, axis=1).astype(np.float64)
         return self.encode(y[:, 0] if y.shape[1] == 1 else y)
 
-    def answer(self, outputs: Tensor) -> np.ndarray:
-        return self.numbers(outputs.double().cpu().numpy())
+    def answer(self, outputs: np.ndarray | Tensor) -> np.ndarray:
+        return self.numbers(np.asarray(outputs, dtype=np.float64))
 
     def numbers(self, standard: np.ndarray) -> np.ndarray:
         """Standardised numbers in the units of the target."""
@@ -126,6 +125,8 @@ class RegressionTarget(Target):
         return np.column_stack(each)
 
     def score(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> float:
+        from sklearn.metrics import r2_score
+
         # A constant output is predicted as its mean, 0 here, whatever the network says.
         known, truth = outputs.numpy() * (self.std > 0), y.numpy()
         if weights is None:
@@ -135,6 +136,8 @@ class RegressionTarget(Target):
 
     def rate(self, y: ArrayLike, answers: np.ndarray, weights: ArrayLike | None = None) -> float:
         """What `score` of an estimator gives for labels and predictions: R²."""
+        from sklearn.metrics import r2_score
+
         return float(r2_score(y, answers, sample_weight=weights))
 
     def explained(self, outputs: Tensor, chosen: Tensor) -> Tensor:
@@ -143,7 +146,9 @@ class RegressionTarget(Target):
         return super().explained(outputs, chosen) * std + mean
 
     def to_torch(self) -> nn.Module:
-        return _Scale(self.mean, self.std)
+        from nrs.tabular.targets.modules import Scale
+
+        return Scale(self.mean, self.std)
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
         numbers = graph.op("Mul", graph.cast(outputs, np.float64), graph.constant(self.std))
@@ -164,18 +169,3 @@ class RegressionTarget(Target):
     def from_state(cls, state: Json) -> Self:
         mean, std = (np.array([float.fromhex(v) for v in state[key]]) for key in ("mean", "std"))
         return cls(mean, std, single=state["single"])
-
-
-class _Scale(nn.Module):
-    """From standardised numbers to those of the target."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, mean: np.ndarray, std: np.ndarray) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float32))
-        self.register_buffer("std", torch.as_tensor(std, dtype=torch.float32))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.std + self.mean

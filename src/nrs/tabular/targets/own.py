@@ -7,15 +7,16 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from torch import Tensor
-
+from nrs._util.lazy import torch
 from nrs.tabular.targets.base import Target, mean_loss
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from nrs.tabular.types import Json
 
 # (rows, outputs) outputs and labels in, one loss per row out.
-RowLoss = Callable[[Tensor, Tensor], Tensor]
+RowLoss = Callable[["Tensor", "Tensor"], "Tensor"]
 # What users pass: a name, a function, or a target or its class.
 Loss = str | RowLoss | Target | type[Target]
 
@@ -60,8 +61,8 @@ class OwnLoss(Target):
         rows = outputs.transpose(1, 2).flatten(0, 1)
         labels = y.repeat(members, *[1] * (y.ndim - 1))
         each = self.function(self.shown(rows), self.shown(labels))
-        if not isinstance(each, Tensor) or each.shape != (members * n_rows,):
-            got = tuple(each.shape) if isinstance(each, Tensor) else type(each).__name__
+        if not isinstance(each, torch.Tensor) or each.shape != (members * n_rows,):
+            got = tuple(each.shape) if isinstance(each, torch.Tensor) else type(each).__name__
             raise ValueError(
                 f"loss {self.name!r} must return one loss per row, a tensor of shape "
                 f"({members * n_rows},) for outputs of shape {tuple(rows.shape)}; got {got}"

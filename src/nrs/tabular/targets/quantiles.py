@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from nrs._util.lazy import torch
 from nrs.tabular.targets.base import Result, beyond_chance
 from nrs.tabular.targets.losses import LossTarget, quantiles_of
 from nrs.training.schema import list_of, number
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import Json
 
@@ -92,12 +93,12 @@ class QuantileTarget(LossTarget):
         ascending = torch.from_numpy(self._ascending(outputs)).to(outputs).flatten(1)
         return self.answer(outputs), self.score(ascending, y, counted), None
 
-    def _ascending(self, outputs: Tensor) -> np.ndarray:
+    def _ascending(self, outputs: np.ndarray | Tensor) -> np.ndarray:
         """Shifted and sorted outputs, in standardised units: (B, T, Q)."""
-        shifted = outputs.double().cpu().numpy() + self.shift
+        shifted = np.asarray(outputs, dtype=np.float64) + self.shift
         return np.sort(shifted.reshape(len(outputs), self.n_targets, -1), axis=2)
 
-    def quantiles(self, outputs: Tensor) -> np.ndarray:
+    def quantiles(self, outputs: np.ndarray | Tensor) -> np.ndarray:
         """Quantiles in the units of the target: (B, Q), or (B, T, Q) of several numbers."""
         found = np.moveaxis(self._ascending(outputs), 2, 0)
         each = np.stack([self.numbers(one) for one in found], axis=-1)
@@ -107,10 +108,10 @@ class QuantileTarget(LossTarget):
     def beside(self, outputs: Tensor) -> dict[str, np.ndarray]:
         return {"oob_quantiles_": self.quantiles(outputs)}
 
-    def answer(self, outputs: Tensor) -> np.ndarray:
+    def answer(self, outputs: np.ndarray | Tensor) -> np.ndarray:
         return self.numbers(self._ascending(outputs)[:, :, self.middle])
 
-    def more(self, outputs: Tensor) -> dict[str, np.ndarray]:
+    def more(self, outputs: np.ndarray | Tensor) -> dict[str, np.ndarray]:
         each = self.quantiles(outputs)
         levels = enumerate(self.levels.tolist())
         return {f"quantile_{level:g}": each[..., place] for place, level in levels}
@@ -131,7 +132,9 @@ class QuantileTarget(LossTarget):
 
     def to_torch(self) -> nn.Module:
         """From outputs to all quantiles, (B, T · Q)."""
-        return _Ascending(self)
+        from nrs.tabular.targets.modules import Ascending
+
+        return Ascending(self)
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
         size = len(self.levels)
@@ -166,25 +169,6 @@ class QuantileTarget(LossTarget):
         if target.shift.shape != (target.n_outputs,):
             raise ValueError("header.target.shift must have one number per output")
         return target
-
-
-class _Ascending(nn.Module):
-    """Shifted, sorted and scaled quantiles."""
-
-    shift: Tensor
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, target: QuantileTarget) -> None:
-        super().__init__()
-        self.size = len(target.levels)
-        for name in ("shift", "mean", "std"):
-            values = torch.as_tensor(getattr(target, name), dtype=torch.float32)
-            self.register_buffer(name, values)
-
-    def forward(self, x: Tensor) -> Tensor:
-        each = (x + self.shift).unflatten(1, (-1, self.size)).sort(2).values
-        return (each * self.std[:, None] + self.mean[:, None]).flatten(1)
 
 
 def _pinball(short: np.ndarray, level: float) -> np.ndarray:

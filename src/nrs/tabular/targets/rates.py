@@ -6,15 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from nrs._util.arrays import A
+from nrs._util.lazy import torch
 from nrs.tabular.encode.number import MAX_FLOAT
-from nrs.tabular.targets.base import Result, log_fractions
+from nrs.tabular.targets.base import Result, log_fractions, logsumexp
 from nrs.tabular.targets.losses import LossTarget, in_range
 from nrs.training.schema import flag, number
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import Json
 
@@ -22,16 +24,16 @@ if TYPE_CHECKING:
 MAX_LOG = 700.0
 
 
-def mean_rates(outputs: Tensor, weights: Tensor | None = None) -> Tensor:
+def mean_rates(outputs: A, weights: A | None = None) -> A:
     """Average what members predict; the result is its logarithm.
 
     Examples
     --------
-    >>> outputs = torch.tensor([[[1.0]], [[3.0]]]).log()
-    >>> round(mean_rates(outputs).exp().item(), 4)
-    2.0
+    >>> outputs = np.log(np.array([[[1.0]], [[3.0]]]))
+    >>> np.exp(mean_rates(outputs)).round(4)
+    array([[2.]])
     """
-    return (outputs + log_fractions(outputs, weights)).logsumexp(0).t()
+    return logsumexp(outputs + log_fractions(outputs, weights), 0).T
 
 
 class RateTarget(LossTarget):
@@ -129,8 +131,8 @@ class RateTarget(LossTarget):
         """What is added to outputs: the logarithm of the mean, at an offset of 0."""
         return np.log(self.mean) - self.middle
 
-    def answer(self, outputs: Tensor) -> np.ndarray:
-        logs = outputs.double().cpu().numpy() + self.level
+    def answer(self, outputs: np.ndarray | Tensor) -> np.ndarray:
+        logs = np.asarray(outputs, dtype=np.float64) + self.level
         return self.numbers(np.exp(np.clip(logs, -MAX_LOG, MAX_LOG)) / self.mean)
 
     def truth(self, y: Tensor) -> np.ndarray:
@@ -145,7 +147,9 @@ class RateTarget(LossTarget):
         return own + torch.from_numpy(self.level)[chosen]
 
     def to_torch(self) -> nn.Module:
-        return _Exponential(self.level)
+        from nrs.tabular.targets.modules import Exponential
+
+        return Exponential(self.level)
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
         logs = graph.op("Add", graph.cast(outputs, np.float64), graph.constant(self.level))
@@ -233,16 +237,3 @@ class Tweedie(RateTarget):
     def least(self, y: Tensor) -> Tensor:
         above = 2 - self.power
         return y.pow(above) * (1 / (self.power - 1) + 1 / above)
-
-
-class _Exponential(nn.Module):
-    """From relative logarithms to numbers."""
-
-    level: Tensor
-
-    def __init__(self, level: np.ndarray) -> None:
-        super().__init__()
-        self.register_buffer("level", torch.as_tensor(level, dtype=torch.float32))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x + self.level).exp()

@@ -6,16 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from scipy.optimize import minimize
-from torch import Tensor, nn
 
+from nrs._util.lazy import torch
 from nrs.tabular.encode.number import LIMIT, MAX_FLOAT
 from nrs.tabular.targets.base import Result
 from nrs.tabular.targets.losses import LossTarget
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from nrs.tabular.export.graph import Graph
     from nrs.tabular.types import ArrayLike
 
@@ -96,10 +95,13 @@ class SurvivalTarget(LossTarget):
         seen = y[0] == y[1]
         # Where bounds are equal their difference has no logarithm; its gradient must not be NaN.
         apart = torch.where(seen, torch.ones_like(low), high - low)
-        between = F.softplus(-high) + F.softplus(low) - (-(-apart).exp()).log1p()
-        return torch.where(seen, low + 2 * F.softplus(-low) + log_scale, between)
+        softplus = torch.nn.functional.softplus
+        between = softplus(-high) + softplus(low) - (-(-apart).exp()).log1p()
+        return torch.where(seen, low + 2 * softplus(-low) + log_scale, between)
 
     def best(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        from scipy.optimize import minimize
+
         truth = torch.from_numpy(y.astype(np.float64))
         counted = torch.from_numpy(weights.astype(np.float64))
 
@@ -121,8 +123,8 @@ class SurvivalTarget(LossTarget):
     def residuals(self, outputs: Tensor, y: Tensor, weights: Tensor | None) -> None:
         return None
 
-    def answer(self, outputs: Tensor) -> np.ndarray:
-        logs = outputs[:, 0].double().cpu().numpy() * self.std + self.mean
+    def answer(self, outputs: np.ndarray | Tensor) -> np.ndarray:
+        logs = np.asarray(outputs[:, 0], dtype=np.float64) * self.std + self.mean
         return np.minimum(np.exp(np.clip(logs, -700, 709)), MAX_FLOAT)
 
     def truth(self, y: Tensor) -> np.ndarray:
@@ -136,24 +138,15 @@ class SurvivalTarget(LossTarget):
 
     def to_torch(self) -> nn.Module:
         """From outputs to median times, (B, 1)."""
-        return _Median(float(self.mean[0]), float(self.std[0]))
+        from nrs.tabular.targets.modules import Median
+
+        return Median(float(self.mean[0]), float(self.std[0]))
 
     def to_onnx(self, graph: Graph, outputs: str) -> list[Result]:
         location = graph.cast(graph.columns(outputs, [0]), np.float64)
         logs = graph.op("Mul", location, graph.constant(self.std))
         times = graph.op("Exp", graph.op("Add", logs, graph.constant(self.mean)))
         return [("prediction", graph.reshape(times, -1), np.float64, ())]
-
-
-class _Median(nn.Module):
-    """From the location to the median time."""
-
-    def __init__(self, mean: float, std: float) -> None:
-        super().__init__()
-        self.mean, self.std = mean, std
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x[:, :1] * self.std + self.mean).exp()
 
 
 def concordance(bounds: np.ndarray, predicted: np.ndarray) -> float:
