@@ -177,7 +177,7 @@ def read_table(
 
 
 def from_capsule(X: TableLike) -> TableLike:
-    """Any other frame that hands out Arrow, such as a DuckDB relation, as a pyarrow table.
+    """A frame that hands out Arrow, such as a DuckDB relation, as a pyarrow table.
 
     Frames of pandas, polars and pyarrow stay what they are, and so do arrays.
     """
