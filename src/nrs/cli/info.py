@@ -131,7 +131,13 @@ def _of_network(header: dict[str, Any]) -> dict[str, Any]:
         "config": optional(mapping(plain)),
     }  # fmt: skip
     # Kinds that this command does not know say nothing of it.
-    later: dict[str, Any] = {"model": {}, "classes": [], "metrics": None, "test": None, "config": None}
+    later: dict[str, Any] = {
+        "model": {},
+        "classes": [],
+        "metrics": None,
+        "test": None,
+        "config": None,
+    }
     known = check_header(header, record(fields, defaults=later, others=anything))
     settings = dict(known["model"])
     for part, values in (known["config"] or {}).items():

@@ -185,7 +185,7 @@ def test_times_obey_and_how_sure_they_are_is_free():
     times = np.exp(x + (0.1 + 2 * np.abs(x)) * rng.logistic(size=400))
     model = NRSRegressor(loss="aft", preset="fast", random_state=0, monotone={0: 1})
     model.fit(x[:, None], np.column_stack([times, times]))
-    outputs = model.outputs(np.linspace(-1, 1, 101)[:, None]).numpy()
+    outputs = model.outputs(np.linspace(-1, 1, 101)[:, None])
     assert (np.diff(outputs[:, 0]) >= 0).all()
     assert outputs[[0, -1], 1].min() > outputs[50, 1] + 0.5
 

@@ -14,6 +14,7 @@ from sklearn.datasets import make_classification, make_regression
 import nrs
 from nrs import NRSClassifier, NRSRegressor
 from nrs._util import atomic
+from nrs._util.launch import launch
 from nrs.datasets.table_file_errors import TableFileError
 from nrs.tabular.forest.workers import WorkerError
 from nrs.training import Callback, DivergenceError
@@ -92,7 +93,10 @@ def test_workers_go_on_with_a_metric_that_only_the_first_process_knows(tmp_path)
 def test_errors_of_workers_reach_the_user(tmp_path, monkeypatch):
     X, y = make_classification(150, 8, random_state=0)
     model = NRSClassifier(n_workers=2, divide="rows", epochs=400, **TINY)
-    monkeypatch.setattr("nrs.tabular.forest.workers._START", "raise SystemExit(3)")
+    monkeypatch.setattr(
+        "nrs.tabular.forest.workers.launch",
+        lambda start, *given, **named: launch("raise SystemExit(3)", *given, **named),
+    )
     with pytest.raises(WorkerError, match="worker 1 ended with code 3"):
         model.fit(X, y)
     monkeypatch.undo()

@@ -34,6 +34,7 @@ from nrs.tabular.encode.text import TextEncoder, TextStatistics
 
 if TYPE_CHECKING:
     from nrs.tabular.export.graph import Graph
+    from nrs.tabular.types import TableLike
 
 KINDS: dict[Kind, type[ColumnEncoder]] = {
     **dict.fromkeys(("number", "boolean", "duration"), NumberEncoder),
@@ -374,7 +375,7 @@ class TableEncoder(BaseEstimator):
                 stacklevel=outside(),
             )
 
-    def learn_profile(self, X: Any) -> None:
+    def learn_profile(self, X: TableLike) -> None:
         """Learn how training rows are spread, so that drift shows in rows to predict.
 
         Of numbers and categories: dates move by themselves. Not of very wide or sparse tables.

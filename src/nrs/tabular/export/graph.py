@@ -49,7 +49,7 @@ class Graph:
         self._count += 1
         return f"nrs/{stem}_{self._count}"
 
-    def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def op(self, kind: str, *inputs: str, domain: str = "", **attributes: object) -> str:
         """Add an operator with one output; returns the name of that."""
         name = self._fresh(kind)
         make = self.onnx.helper.make_node
@@ -99,7 +99,7 @@ class Graph:
         network: nn.Module,
         shape: Sequence[int],
         x: str,
-        operators: Mapping[Any, Any] | None = None,
+        operators: Mapping[Any, object] | None = None,
     ) -> str:
         """Add a torch module of (rows, *shape) float32; returns the name of its output.
 

@@ -665,8 +665,8 @@ def out_of_bag(
         if folded is not None and not shared:
             # Fold by fold: each part of the rows asks few members, and those only once.
             order = rows.folds[rows.index].argsort(stable=True)
-            rows = rows.subset(rows.index[order])
-        for x, folds in rows.scored(group.rank if shared else 0, group.size if shared else 1):
+        turn = (group.rank, group.size) if shared else (0, 1)
+        for x, folds in rows.scored(*turn, order):
             if folded is not None and _is_plain(x):
                 found += _of_scorers(folded, x, folds, scores, n_views)
                 continue

@@ -212,10 +212,13 @@ class Rows:
         """Numbers of all rows in their order, in parts of a size fit for evaluation."""
         return self.index.split(forward_rows(self.features.shape[1]))
 
-    def scored(self, rank: int = 0, size: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
+    def scored(
+        self, rank: int = 0, size: int = 1, order: Tensor | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
         """Features and folds of all rows, in parts, of which processes take turns."""
         assert self.folds is not None
-        for rows in list(self.parts())[rank::size]:
+        ordered = self if order is None else self.subset(self.index[order])
+        for rows in list(ordered.parts())[rank::size]:
             yield self.take(rows)[0], self.folds[rows].to(self.device)
 
     def inputs(self, most: int) -> Tensor:
