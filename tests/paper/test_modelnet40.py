@@ -98,7 +98,9 @@ def test_normals_come_from_the_official_texts(tmp_path, monkeypatch):
         for name in listed:
             kind = name.rpartition("_")[0]
             (folder / kind).mkdir(parents=True, exist_ok=True)
-            rows = [",".join(f"{v:.6f}" for v in row) for row in rng.normal(size=(3000, 6))]
+            points = rng.normal(size=(3000, 6))
+            points[:, 3:] /= np.linalg.norm(points[:, 3:], axis=1, keepdims=True)
+            rows = [",".join(f"{v:.6f}" for v in row) for row in points]
             (folder / kind / f"{name}.txt").write_text("\n".join(rows) + "\n")
         (folder / f"modelnet40_{part}.txt").write_text("\n".join(listed) + "\n")
         (folder / f"modelnet10_{part}.txt").write_text(listed[0] + "\n")
