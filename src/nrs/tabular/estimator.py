@@ -414,11 +414,8 @@ class TableEstimator(TrainParameters, RawTables, BaseEstimator):
         if model is None:
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         if isinstance(model, StoredForest):
-            from nrs.training.precision import plain_modes
-
             kind, known = self.model_type(self.recipe_), (self.encoder_, self.target_, self.recipe_)
-            with plain_modes():
-                model = kind.from_file(model.header(), model.file.tensors, *known)
+            model = kind.from_file(model.header(), model.file.tensors, *known)
             self.__dict__["_model"] = model
         restored: SingleModel = model
         return restored

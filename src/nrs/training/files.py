@@ -87,7 +87,8 @@ class ModelFile:
         """The same as tensors of torch, contiguous and on the CPU."""
         # clone() moves the weights to aligned memory of torch's own: kernels may choose another
         # path, hence other bits, on memory that is not aligned.
-        return {name: _tensor(array).clone() for name, array in self.arrays.items()}
+        with torch.inference_mode(False):
+            return {name: _tensor(array).clone() for name, array in self.arrays.items()}
 
 
 # Version v -> the function that turns a file of version v into one of version v + 1.
