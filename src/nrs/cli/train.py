@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +15,17 @@ from nrs.cli.terminal import echo
 
 train = typer.Typer(help="Train networks from configuration files.", no_args_is_help=True)
 
-Config = Annotated[str, typer.Option(help="TOML file, or the name of a recipe of this package.")]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        help="TOML file, or the name of a recipe of this package; default with FOLDER: folder.",
+        show_default=False,
+    ),
+]
+Extend = Annotated[
+    bool, typer.Option("--extend", help="Resume a finished run for more train.epochs.")
+]
+Listed = Annotated[bool, typer.Option("--list", help="List the recipes of this package and exit.")]
 Out = Annotated[
     Path, typer.Option("--output", "-o", help="Folder for checkpoints and the model file.")
 ]
@@ -36,21 +47,11 @@ def vision(
             show_default=False,
         ),
     ] = None,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            help="TOML file, or the name of a recipe of this package; default with FOLDER: folder.",
-            show_default=False,
-        ),
-    ] = None,
+    config: Config = None,
     out: Out = Path("run"),
     changes: Sets = None,
-    extend: Annotated[
-        bool, typer.Option("--extend", help="Resume a finished run for more train.epochs.")
-    ] = False,
-    listed: Annotated[
-        bool, typer.Option("--list", help="List the recipes of this package and exit.")
-    ] = False,
+    extend: Extend = False,
+    listed: Listed = False,
     quiet: Quiet = False,
 ) -> None:
     """Train an image classifier; the same command resumes an interrupted run.
@@ -62,23 +63,10 @@ def vision(
     from nrs.vision.train import describe_recipe, recipes, run
 
     if listed:
-        width = max(map(len, recipes()))
-        echo(*(f"{name:{width}}  {describe_recipe(name)}" for name in recipes()))
+        _list({name: describe_recipe(name) for name in recipes()})
         return
-    if folder is None and config is None:
-        raise ValueError("name a FOLDER of images or a --config; --list shows the recipes")
-    # As TOML writes texts: a folder may be called 2024.
-    root = json.dumps(str(folder), ensure_ascii=False)
-    of_folder = [] if folder is None else ["data.reader=folder", f"data.root={root}"]
-    outcome = run(
-        config or "folder",
-        out,
-        overrides=[*of_folder, *(changes or [])],
-        extend=extend,
-        verbose=0 if quiet else 2,
-    )
-    if outcome.is_writer and not quiet:
-        echo(outcome.summary())
+    of_folder = None if folder is None else ["data.reader=folder", f"data.root={_toml(folder)}"]
+    _train(run, "images", of_folder, config, out, changes, extend=extend, quiet=quiet)
 
 
 @train.command(cls=Command)
@@ -92,21 +80,11 @@ def points(
             show_default=False,
         ),
     ] = None,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            help="TOML file, or the name of a recipe of this package; default with FOLDER: folder.",
-            show_default=False,
-        ),
-    ] = None,
+    config: Config = None,
     out: Out = Path("run"),
     changes: Sets = None,
-    extend: Annotated[
-        bool, typer.Option("--extend", help="Resume a finished run for more train.epochs.")
-    ] = False,
-    listed: Annotated[
-        bool, typer.Option("--list", help="List the recipes of this package and exit.")
-    ] = False,
+    extend: Extend = False,
+    listed: Listed = False,
     quiet: Quiet = False,
 ) -> None:
     """Train an encoder of point clouds; the same command resumes an interrupted run.
@@ -118,18 +96,40 @@ def points(
     from nrs.points.train import describe_recipe, recipe_names, run
 
     if listed:
-        width = max(map(len, recipe_names()))
-        echo(*(f"{name:{width}}  {describe_recipe(name)}" for name in recipe_names()))
+        _list({name: describe_recipe(name) for name in recipe_names()})
         return
-    if folder is None and config is None:
-        raise ValueError("name a FOLDER of clouds or a --config; --list shows the recipes")
-    # As TOML writes texts: a folder may be called 2024.
-    source = json.dumps(str(folder), ensure_ascii=False)
-    of_folder = [] if folder is None else [f"data.source={source}"]
+    of_folder = None if folder is None else [f"data.source={_toml(folder)}"]
+    _train(run, "clouds", of_folder, config, out, changes, extend=extend, quiet=quiet)
+
+
+def _list(recipes: Mapping[str, str]) -> None:
+    width = max(map(len, recipes))
+    echo(*(f"{name:{width}}  {what}" for name, what in recipes.items()))
+
+
+def _toml(folder: Path) -> str:
+    """A path as TOML writes texts: a folder may be called 2024."""
+    return json.dumps(str(folder), ensure_ascii=False)
+
+
+def _train(
+    run: Callable[..., Any],
+    kind: str,
+    of_folder: list[str] | None,
+    config: str | None,
+    out: Path,
+    changes: list[str] | None,
+    *,
+    extend: bool,
+    quiet: bool,
+) -> None:
+    """Run a recipe with what a folder changes in it; one process of several shows the summary."""
+    if of_folder is None and config is None:
+        raise ValueError(f"name a FOLDER of {kind} or a --config; --list shows the recipes")
     outcome = run(
         config or "folder",
         out,
-        overrides=[*of_folder, *(changes or [])],
+        overrides=[*(of_folder or []), *(changes or [])],
         extend=extend,
         verbose=0 if quiet else 2,
     )
