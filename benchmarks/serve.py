@@ -36,10 +36,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 
 from benchmarks.measure import ROOT, provenance, table, write_json
 from benchmarks.predict_file import make_rows
+from nrs._util.optional import import_optional
 
 # What must hold: times of one row as a multiple of the bare handler's, rows per second as a share
 # of those in process.
@@ -75,7 +75,7 @@ class Server(NamedTuple):
     """A process that answers at a port."""
 
     port: int
-    process: psutil.Process
+    process: Any  # of psutil
 
     def cpu(self) -> float:
         """Processor seconds of the process and its children so far."""
@@ -86,6 +86,7 @@ class Server(NamedTuple):
 @contextlib.contextmanager
 def running(command: list[str], port: int, path: str) -> Iterator[Server]:
     """A server that answers, ended with its children at the end of the block."""
+    psutil = import_optional("psutil", "benchmarks.serve", "peers")
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     environment["PATH"] = f"{Path(command[0]).parent}{os.pathsep}{environment['PATH']}"
     process = subprocess.Popen(
