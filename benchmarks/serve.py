@@ -86,7 +86,6 @@ class Server(NamedTuple):
 @contextlib.contextmanager
 def running(command: list[str], port: int, path: str) -> Iterator[Server]:
     """A server that answers, ended with its children at the end of the block."""
-    psutil = import_optional("psutil", "benchmarks.serve", "peers")
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     environment["PATH"] = f"{Path(command[0]).parent}{os.pathsep}{environment['PATH']}"
     process = subprocess.Popen(
@@ -100,6 +99,7 @@ def running(command: list[str], port: int, path: str) -> Iterator[Server]:
             if process.poll() is not None:
                 raise RuntimeError(f"{command[:4]} ended with {process.returncode}")
             time.sleep(0.2)
+        psutil = import_optional("psutil", "benchmarks.serve", "peers")
         yield Server(port, psutil.Process(process.pid))
     finally:
         with contextlib.suppress(ProcessLookupError):
